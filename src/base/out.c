@@ -1,0 +1,191 @@
+/*
+ * Buffered text output. Numbers are formatted by hand: dumps print millions of them, and printf
+ * would be most of the time.
+ */
+#include <base/out.h>
+
+#include <base/text.h>
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DECIMAL_MAX = 20, HEX_MAX = 16 };
+
+static const char hex_digits[] = "0123456789abcdef";
+
+#define PAIRS_16(high)                                                                             \
+    high "0" high "1" high "2" high "3" high "4" high "5" high "6" high "7" high "8" high "9" high \
+         "a" high "b" high "c" high "d" high "e" high "f"
+
+/* "000102...feff"; the array is as long as its text and has no final NUL. */
+const char out_hex_pairs[512] = PAIRS_16("0") PAIRS_16("1") PAIRS_16("2") PAIRS_16("3")
+    PAIRS_16("4") PAIRS_16("5") PAIRS_16("6") PAIRS_16("7") PAIRS_16("8") PAIRS_16("9")
+        PAIRS_16("a") PAIRS_16("b") PAIRS_16("c") PAIRS_16("d") PAIRS_16("e") PAIRS_16("f");
+
+spgo_code out_init(out *o, spgo_sink sink, spgo_error *err)
+{
+    *o = (out){.sink = sink, .buf = malloc(OUT_BUFFER_SIZE)};
+    return o->buf ? SPGO_OK : spgo_fail_nomem(err, "output", OUT_BUFFER_SIZE);
+}
+
+bool out_flush(out *o)
+{
+    /* After a refused write the rest is dropped: a gap in the output would be worse than its end.
+     */
+    if (o->len > 0 && !o->failed)
+        o->failed = !o->sink.write(o->sink.ctx, o->buf, o->len);
+    o->len = 0;
+    return !o->failed;
+}
+
+void out_free(out *o)
+{
+    free(o->buf);
+    *o = (out){.sink = o->sink};
+}
+
+void out_bytes(out *o, const char *text, size_t len)
+{
+    while (len > 0) {
+        size_t space = OUT_BUFFER_SIZE - o->len;
+        size_t n = len < space ? len : space;
+        memcpy(o->buf + o->len, text, n);
+        o->len += n;
+        text += n;
+        len -= n;
+        if (o->len == OUT_BUFFER_SIZE)
+            (void)out_flush(o);
+    }
+}
+
+void out_text(out *o, const char *text)
+{
+    out_bytes(o, text, strlen(text));
+}
+
+void out_str(out *o, spgo_str s)
+{
+    out_bytes(o, s.ptr, s.len);
+}
+
+static void put_escaped(out *o, const char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)text[i];
+        char *p = out_room(o, 4);
+        p[0] = '\\';
+        p[1] = 'x';
+        p[2] = hex_digits[c >> 4];
+        p[3] = hex_digits[c & 15];
+        o->len += 4;
+    }
+}
+
+/* C0, DEL and C1 (U+0080 to U+009F, which terminals obey as well). */
+static bool is_control(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7F && c <= 0x9F);
+}
+
+void out_name(out *o, spgo_str s)
+{
+    size_t plain = 0; /* start of the run that goes out as it is */
+    size_t at = 0;
+
+    if (s.len == 0)
+        return;
+    while (at < s.len) {
+        uint32_t c = 0;
+        size_t len = text_utf8_next(s.ptr + at, s.len - at, &c);
+        if (len > 0 && !is_control(c)) {
+            at += len;
+            continue;
+        }
+        if (len == 0)
+            len = 1;
+        out_bytes(o, s.ptr + plain, at - plain);
+        put_escaped(o, s.ptr + at, len);
+        at += len;
+        plain = at;
+    }
+    out_bytes(o, s.ptr + plain, at - plain);
+}
+
+void out_printf(out *o, const char *fmt, ...)
+{
+    enum { TRY_SIZE = 1024 };
+    char *p = out_room(o, TRY_SIZE);
+    va_list args;
+
+    va_start(args, fmt);
+    int len = vsnprintf(p, TRY_SIZE, fmt, args);
+    va_end(args);
+    if (len >= 0 && len < TRY_SIZE) {
+        o->len += (size_t)len;
+        return;
+    }
+    char *text = len < 0 ? NULL : malloc((size_t)len + 1);
+    if (!text) {
+        o->failed = true;
+        return;
+    }
+    va_start(args, fmt);
+    (void)vsnprintf(text, (size_t)len + 1, fmt, args);
+    va_end(args);
+    out_bytes(o, text, (size_t)len);
+    free(text);
+}
+
+/* The decimal digits of v, right-aligned in text; returns their number. */
+static size_t decimal(char text[DECIMAL_MAX], uint64_t v)
+{
+    size_t at = DECIMAL_MAX;
+    do {
+        text[--at] = (char)('0' + v % 10);
+        v /= 10;
+    } while (v > 0);
+    return DECIMAL_MAX - at;
+}
+
+void out_u64(out *o, uint64_t v)
+{
+    char text[DECIMAL_MAX];
+    size_t len = decimal(text, v);
+    char *p = out_room(o, DECIMAL_MAX);
+    memcpy(p, text + DECIMAL_MAX - len, len);
+    o->len += len;
+}
+
+void out_u64_width(out *o, uint64_t v, int width)
+{
+    char text[DECIMAL_MAX];
+    size_t len = decimal(text, v);
+    for (size_t n = len; width > 0 && n < (size_t)width; n++)
+        out_bytes(o, " ", 1);
+    out_bytes(o, text + DECIMAL_MAX - len, len);
+}
+
+static int hex_len(uint64_t v)
+{
+    int digits = 1;
+    while (v >>= 4)
+        digits++;
+    return digits;
+}
+
+void out_hex(out *o, uint64_t v)
+{
+    out_hex_fixed(o, v, hex_len(v));
+}
+
+void out_hex_fixed(out *o, uint64_t v, int digits)
+{
+    assert(digits >= 1 && digits <= HEX_MAX);
+    char *p = out_room(o, HEX_MAX);
+    for (int i = digits; i-- > 0; v >>= 4)
+        p[i] = hex_digits[v & 15];
+    o->len += (size_t)digits;
+}
