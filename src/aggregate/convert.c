@@ -1,0 +1,488 @@
+/* A batch of samples into SPT records: see convert.h. */
+#include <aggregate/convert.h>
+
+#include <base/text.h>
+#include <spgo/spt.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PLACES = 4, /* images remembered from the last addresses of one process */
+    PACKS = 64,
+    WORD_ROOM = 2 * SPGO_SPT_ENTRIES_MAX + RECORD_HEAD
+};
+
+/* IP hits of one image and opcode, gathered into one record. */
+typedef struct pack {
+    uint32_t module;
+    uint8_t opcode; /* 0: empty */
+    uint8_t count;
+    uint32_t rvas[SPGO_SPT_ENTRIES_MAX];
+} pack;
+
+struct converter {
+    const converter_shared *shared;
+    aggregate_tally tally;
+    record_list *out;
+
+    /* The process the places belong to. */
+    const timeline *who;
+    uint32_t process;
+    bool is_process_wanted;
+    uint64_t time;
+    timeline_place user[PLACES], kernel[PLACES];
+    size_t next_user, next_kernel;
+    uint64_t kernel_start;
+
+    uint8_t *wanted; /* per module: 0 not looked at yet, 1 wanted, 2 not */
+    size_t wanted_count;
+    pack packs[PACKS];
+};
+
+/* An address of a sample, resolved. */
+typedef struct spot {
+    uint32_t module;
+    uint32_t rva;
+    bool is_kernel, is_far;
+} spot;
+
+void record_list_free(record_list *l)
+{
+    free(l->words);
+    *l = (record_list){0};
+}
+
+converter *converter_new(const converter_shared *shared)
+{
+    converter *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->shared = shared;
+    c->wanted_count = module_table_count(trace_modules(shared->t));
+    c->wanted = calloc(c->wanted_count ? c->wanted_count : 1, 1);
+    if (!c->wanted) {
+        free(c);
+        return NULL;
+    }
+    return c;
+}
+
+void converter_free(converter *c)
+{
+    if (!c)
+        return;
+    free(c->wanted);
+    free(c);
+}
+
+const aggregate_tally *converter_tally(const converter *c)
+{
+    return &c->tally;
+}
+
+/* ------------------------------------------------------------------ records */
+
+/* Room for one record of any size; NULL without memory. */
+static uint32_t *record_room(record_list *l)
+{
+    if (l->cap - l->count >= WORD_ROOM)
+        return l->words + l->count;
+    size_t cap = l->cap ? l->cap * 2 : 64 * 1024;
+    uint32_t *grown = realloc(l->words, cap * sizeof *grown);
+    if (!grown) {
+        l->failed = true;
+        return NULL;
+    }
+    l->words = grown;
+    l->cap = cap;
+    return l->words + l->count;
+}
+
+/* Ends the record whose entries stand behind its head already. */
+static void finish_record(converter *c, uint32_t module, uint8_t opcode, size_t entry_count,
+                          size_t entry_words, uint64_t hits)
+{
+    uint32_t *head = c->out->words + c->out->count;
+    head[0] = module;
+    head[1] = opcode | (uint32_t)entry_count << 8;
+    head[2] = (uint32_t)hits;
+    head[3] = (uint32_t)(hits >> 32);
+    c->out->count += RECORD_HEAD + entry_count * entry_words;
+    c->tally.spt_records++;
+}
+
+static void flush_pack(converter *c, pack *p)
+{
+    uint32_t *room = p->opcode ? record_room(c->out) : NULL;
+    if (room) {
+        memcpy(room + RECORD_HEAD, p->rvas, p->count * sizeof *p->rvas);
+        finish_record(c, p->module, p->opcode, p->count, 1, 1);
+    }
+    p->opcode = 0;
+    p->count = 0;
+}
+
+static void add_hit(converter *c, uint32_t module, uint8_t opcode, uint32_t rva, uint64_t hits)
+{
+    if (hits > 1) {
+        uint32_t *room = record_room(c->out);
+        if (room) {
+            room[RECORD_HEAD] = rva;
+            finish_record(c, module, opcode, 1, 1, hits);
+        }
+        return;
+    }
+    pack *p = &c->packs[(module * 8 + opcode) % PACKS];
+    if (p->opcode != opcode || p->module != module || p->count == SPGO_SPT_ENTRIES_MAX)
+        flush_pack(c, p);
+    p->module = module;
+    p->opcode = opcode;
+    p->rvas[p->count++] = rva;
+}
+
+/* ------------------------------------------------------------------ who and where */
+
+static bool matches_any(const char *const *patterns, size_t n, spgo_str name)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (text_match(text_base_name(text_str(patterns[i])), name))
+            return true;
+    }
+    return false;
+}
+
+static bool is_module_wanted(converter *c, uint32_t module)
+{
+    const aggregate_opts *o = c->shared->opts;
+    if (!o->binaries)
+        return true;
+    if (c->wanted[module] == 0) {
+        spgo_str name = module_table_get(trace_modules(c->shared->t), module)->name;
+        c->wanted[module] = matches_any(o->binaries, o->binary_count, name) ? 1 : 2;
+    }
+    return c->wanted[module] == 1;
+}
+
+static bool is_name_wanted(const aggregate_opts *o, const timeline_process *p)
+{
+    return !o->processes ||
+           (p && (matches_any(o->processes, o->process_count, p->name) ||
+                  matches_any(o->processes, o->process_count, p->image_name)));
+}
+
+/* Places stay for the next sample of the same process as long as their time lasts. */
+static void forget_places(timeline_place *places, bool all, uint64_t time)
+{
+    for (size_t i = 0; i < PLACES; i++) {
+        if (all || time < places[i].valid_from || time >= places[i].valid_to)
+            places[i] = (timeline_place){.module = TIMELINE_NONE, .start = 1}; /* holds nothing */
+    }
+}
+
+static void enter_sample(converter *c, const trace_batch *batch, const trace_sample *s)
+{
+    bool is_other_trace = c->who != batch->who;
+    bool is_other = is_other_trace || c->process != s->process;
+    c->time = s->time;
+    forget_places(c->user, is_other, s->time);
+    forget_places(c->kernel, is_other_trace, s->time);
+    if (!is_other)
+        return;
+    c->who = batch->who;
+    c->kernel_start = batch->kernel_start;
+    c->process = s->process;
+    c->is_process_wanted =
+        is_name_wanted(c->shared->opts, timeline_get_process(batch->who, s->process));
+}
+
+/* end - start wraps for the place that holds nothing: start 1, end 0 is no place at all. */
+static inline bool holds(const timeline_place *p, uint64_t addr)
+{
+    return addr >= p->start && addr < p->end;
+}
+
+static const timeline_place *place_of(converter *c, uint64_t addr, bool is_kernel)
+{
+    timeline_place *places = is_kernel ? c->kernel : c->user;
+    for (size_t i = 0; i < PLACES; i++) {
+        if (holds(&places[i], addr))
+            return &places[i];
+    }
+    size_t *next = is_kernel ? &c->next_kernel : &c->next_user;
+    timeline_place *p = &places[(*next)++ % PLACES];
+    uint32_t process = is_kernel ? timeline_kernel(c->who) : c->process;
+    *p = timeline_find(c->who, process, c->time, addr);
+    return p;
+}
+
+static inline spot resolve(converter *c, uint64_t addr)
+{
+    bool is_kernel = addr >= c->kernel_start;
+    const timeline_place *p = place_of(c, addr, is_kernel);
+    uint64_t rva = p->start_rva + (addr - p->start);
+    return (spot){.module = p->module,
+                  .rva = (uint32_t)rva,
+                  .is_kernel = is_kernel,
+                  .is_far = rva > UINT32_MAX && p->module != TIMELINE_NONE};
+}
+
+/* ------------------------------------------------------------------ the three parts */
+
+/* Why this address alone cannot be used; AGGREGATE_DROP_COUNT: it can. */
+static aggregate_drop reject(converter *c, const spot *at)
+{
+    if (at->is_kernel && c->shared->opts->no_kernel)
+        return AGGREGATE_KERNEL;
+    if (at->module == TIMELINE_NONE)
+        return AGGREGATE_NO_IMAGE;
+    if (!is_module_wanted(c, at->module))
+        return AGGREGATE_OTHER_BINARY;
+    if (at->is_far)
+        return AGGREGATE_FAR_RVA;
+    return AGGREGATE_DROP_COUNT;
+}
+
+static uint8_t opcode_of(trace_counter counter)
+{
+    switch (counter) {
+    case TRACE_COUNTER_TIMER:
+        return SPGO_SPT_ETW_INSTR;
+    case TRACE_COUNTER_CYCLES:
+        return SPGO_SPT_UNHALT_CYCLE;
+    case TRACE_COUNTER_INSTRUCTIONS:
+        return SPGO_SPT_RETIRE_INSTR;
+    case TRACE_COUNTER_BRANCHES:
+        return SPGO_SPT_RETIRE_BR_INSTR;
+    case TRACE_COUNTER_ICACHE_MISSES:
+        return SPGO_SPT_L1_ICACHE_MISS;
+    case TRACE_COUNTER_DCACHE_MISSES:
+        return SPGO_SPT_L1_DCACHE_MISS;
+    case TRACE_COUNTER_OTHER:
+        break;
+    }
+    return 0;
+}
+
+static void convert_ip(converter *c, const trace_sample *s, uint64_t addr)
+{
+    aggregate_part *part = &c->tally.parts[TRACE_IP];
+    uint8_t opcode = opcode_of((trace_counter)s->counter);
+    spot at = resolve(c, addr);
+    aggregate_drop why = opcode ? reject(c, &at) : AGGREGATE_UNKNOWN_COUNTER;
+    if (why != AGGREGATE_DROP_COUNT) {
+        part->dropped[why] += s->hits;
+        return;
+    }
+    part->used += s->hits;
+    add_hit(c, at.module, opcode, at.rva, s->hits);
+}
+
+/* Why a branch is not one within an image, by what is wrong with each end. */
+static aggregate_drop why_not_inside(aggregate_drop from, aggregate_drop to)
+{
+    if (from == AGGREGATE_KERNEL || to == AGGREGATE_KERNEL)
+        return AGGREGATE_KERNEL;
+    if (from == AGGREGATE_DROP_COUNT || to == AGGREGATE_DROP_COUNT)
+        return AGGREGATE_CROSS_MODULE;
+    return from;
+}
+
+/* Is [start, end] a stretch of code that can have run from one branch to the next? */
+static inline bool is_sensible_range(uint32_t start, uint32_t end)
+{
+    return start <= end && end - start <= SPGO_SPT_RANGE_MAX;
+}
+
+/* The LBR record being written: neighbouring branches of one image, newest first. */
+typedef struct lbr_run {
+    uint32_t module;
+    uint32_t *entries;
+    size_t count;
+    uint32_t newer_from; /* RVA of the source of the last entry */
+} lbr_run;
+
+static void end_run(converter *c, lbr_run *run, uint64_t hits)
+{
+    if (run->count)
+        finish_record(c, run->module, SPGO_SPT_LBR, run->count, 2, hits);
+    run->count = 0;
+}
+
+static bool add_to_run(converter *c, lbr_run *run, uint32_t module, uint32_t to, uint32_t from)
+{
+    if (run->count == 0) {
+        uint32_t *room = record_room(c->out);
+        if (!room)
+            return false;
+        run->entries = room + RECORD_HEAD;
+        run->module = module;
+    }
+    run->entries[2 * run->count] = to;
+    run->entries[2 * run->count + 1] = from;
+    run->newer_from = from;
+    run->count++;
+    return true;
+}
+
+/* Does the branch to `to` come right before the newest entries of the run? */
+static bool continues_run(converter *c, const lbr_run *run, const spot *to,
+                          const trace_sample *s)
+{
+    if (run->count == 0 || run->module != to->module || s->flags & TRACE_GAPS)
+        return false;
+    if (is_sensible_range(to->rva, run->newer_from))
+        return run->count < SPGO_SPT_ENTRIES_MAX;
+    c->tally.bogus_ranges += s->hits;
+    return false;
+}
+
+/*
+ * One branch, older than those in the run. Its target can end a stretch of code that the run goes
+ * on from, its source starts the next stretch; each end counts for its own image, and an end in
+ * another image stands as SPGO_SPT_OUTSIDE. So no stretch is lost where a call leaves the image,
+ * and none is made up.
+ */
+static bool convert_branch(converter *c, lbr_run *run, const trace_sample *s, const spot *from,
+                           const spot *to, bool from_counts, bool to_counts)
+{
+    bool is_inside = from_counts && to_counts && from->module == to->module;
+    if (to_counts) {
+        if (!continues_run(c, run, to, s))
+            end_run(c, run, s->hits);
+        if (!add_to_run(c, run, to->module, to->rva, is_inside ? from->rva : SPGO_SPT_OUTSIDE))
+            return false;
+    }
+    if (is_inside)
+        return true;
+    end_run(c, run, s->hits);
+    return !from_counts || add_to_run(c, run, from->module, SPGO_SPT_OUTSIDE, from->rva);
+}
+
+static void convert_branches(converter *c, const trace_sample *s, const uint64_t *pairs)
+{
+    aggregate_part *part = &c->tally.parts[TRACE_BRANCHES];
+    uint64_t used = 0;
+    lbr_run run = {0};
+    for (size_t i = 0; i < s->addr_count / 2; i++) {
+        if (pairs[2 * i] == 0 || pairs[2 * i + 1] == 0) {
+            part->dropped[AGGREGATE_EMPTY] += s->hits;
+            end_run(c, &run, s->hits);
+            continue;
+        }
+        spot from = resolve(c, pairs[2 * i]), to = resolve(c, pairs[2 * i + 1]);
+        aggregate_drop from_why = reject(c, &from), to_why = reject(c, &to);
+        bool from_counts = from_why == AGGREGATE_DROP_COUNT;
+        bool to_counts = to_why == AGGREGATE_DROP_COUNT;
+        if (from_counts && to_counts && from.module == to.module)
+            used++;
+        else
+            part->dropped[why_not_inside(from_why, to_why)] += s->hits;
+        if (!convert_branch(c, &run, s, &from, &to, from_counts, to_counts))
+            return;
+    }
+    end_run(c, &run, s->hits);
+    part->used += used * s->hits;
+    c->tally.lbr_records_used += used ? s->hits : 0;
+}
+
+static void convert_stack(converter *c, const trace_sample *s, const uint64_t *frames)
+{
+    aggregate_part *part = &c->tally.parts[TRACE_STACK];
+    size_t run = 0;
+    uint64_t used = 0;
+    uint32_t module = TIMELINE_NONE;
+    uint32_t *entries = NULL;
+    aggregate_drop before = AGGREGATE_DROP_COUNT;
+    for (size_t i = 0; i < s->addr_count; i++) {
+        spot at = resolve(c, frames[i]);
+        aggregate_drop why = reject(c, &at);
+        bool joins = run && why == AGGREGATE_DROP_COUNT && at.module == module;
+        if (i && !joins) { /* the arc from the frame before is lost */
+            aggregate_drop lost = why == before ? why : AGGREGATE_CROSS_MODULE;
+            if (why == AGGREGATE_KERNEL || before == AGGREGATE_KERNEL)
+                lost = AGGREGATE_KERNEL;
+            part->dropped[lost == AGGREGATE_DROP_COUNT ? AGGREGATE_CROSS_MODULE : lost] += s->hits;
+        }
+        before = why;
+        if (run && (!joins || run == SPGO_SPT_ENTRIES_MAX)) {
+            uint32_t last = entries[run - 1];
+            if (run > 1)
+                finish_record(c, module, SPGO_SPT_ETW_CALLSTACK, run, 1, s->hits);
+            uint32_t *room = joins ? record_room(c->out) : NULL;
+            run = 0;
+            if (room) { /* a stack too long for one record goes on from its last frame */
+                entries = room + RECORD_HEAD;
+                entries[run++] = last;
+            }
+        }
+        if (why != AGGREGATE_DROP_COUNT)
+            continue;
+        if (run == 0) {
+            uint32_t *room = record_room(c->out);
+            if (!room)
+                return;
+            entries = room + RECORD_HEAD;
+            module = at.module;
+        }
+        used += joins;
+        entries[run++] = at.rva;
+    }
+    if (run > 1)
+        finish_record(c, module, SPGO_SPT_ETW_CALLSTACK, run, 1, s->hits);
+    part->used += used * s->hits;
+    c->tally.stacks_used += used ? s->hits : 0;
+}
+
+/* How many units of its part a sample has. */
+static uint64_t unit_count(const trace_sample *s)
+{
+    switch ((trace_part)s->part) {
+    case TRACE_IP:
+        return 1;
+    case TRACE_BRANCHES:
+        return s->addr_count / 2;
+    case TRACE_STACK:
+        return s->addr_count ? s->addr_count - 1 : 0;
+    }
+    return 0;
+}
+
+static void convert_sample(converter *c, const trace_batch *batch, const trace_sample *s)
+{
+    aggregate_part *part = &c->tally.parts[s->part];
+    uint64_t units = unit_count(s) * s->hits;
+    part->seen += units;
+    enter_sample(c, batch, s);
+    const uint64_t *addrs = batch->addrs + s->addr_first;
+    bool filters = c->shared->opts->processes != NULL;
+    /* Without a process, kernel addresses can still be told. */
+    bool is_lost = s->process == TIMELINE_NONE &&
+                   (filters || s->addr_count == 0 || addrs[0] < batch->kernel_start);
+    if (is_lost) {
+        part->dropped[AGGREGATE_NO_PROCESS] += units;
+        return;
+    }
+    if (filters && (!c->is_process_wanted || s->flags & TRACE_INTERRUPT)) {
+        part->dropped[AGGREGATE_OTHER_PROCESS] += units;
+        return;
+    }
+    if (s->part == TRACE_IP)
+        convert_ip(c, s, addrs[0]);
+    else if (s->part == TRACE_BRANCHES)
+        convert_branches(c, s, addrs);
+    else
+        convert_stack(c, s, addrs);
+}
+
+bool converter_run(converter *c, const trace_batch *batch, record_list *out)
+{
+    out->count = 0;
+    c->out = out;
+    c->who = NULL; /* nothing carries over, so that the records do not depend on who ran before */
+    for (size_t i = 0; i < batch->count; i++)
+        convert_sample(c, batch, &batch->samples[i]);
+    for (size_t i = 0; i < PACKS; i++)
+        flush_pack(c, &c->packs[i]);
+    return !out->failed;
+}
