@@ -1,0 +1,308 @@
+/*
+ * spgo dump: any file that is read here, as text or JSON. The microscope: it shows what stands in
+ * a file, in the file's own terms, and draws no conclusions.
+ */
+#include "commands.h"
+
+#include <format/etl/etl.h>
+#include <format/perfdata/perfdata.h>
+#include <spgo/spt.h>
+
+#include <string.h>
+
+#include "dump.h"
+
+enum {
+    OPT_COUNTS,
+    OPT_HEADERS,
+    OPT_BUFFERS,
+    OPT_EVENTS,
+    OPT_PROCESS,
+    OPT_FROM,
+    OPT_TO,
+    OPT_ORDER,
+    OPT_JSON,
+    OPT_HELP,
+    OPT_COUNT
+};
+
+static const cli_option options[OPT_COUNT] = {
+    [OPT_COUNTS] = {.name = "counts",
+                    .kind = CLI_FLAG,
+                    .help = "one line per kind of event with its number, separated by tabs"},
+    [OPT_HEADERS] = {.name = "headers", .kind = CLI_FLAG, .help = "only the file's headers"},
+    [OPT_BUFFERS] = {.name = "buffers",
+                     .kind = CLI_FLAG,
+                     .help = "only the buffers of an ETL file; with --headers, both"},
+    [OPT_EVENTS] = {.name = "events|event",
+                    .kind = CLI_LIST,
+                    .metavar = "KIND,...",
+                    .help =
+                        "only events of these kinds: names such as Process/Start or MMAP2 with\n"
+                        "* and ?, or numbers: hooks (0x0F2E), record types, opcodes"},
+    [OPT_PROCESS] = {.name = "process",
+                     .kind = CLI_LIST,
+                     .metavar = "NAME|PID,...",
+                     .help = "only events of these processes; of an SPT file, these programs"},
+    [OPT_FROM] = {.name = "from",
+                  .kind = CLI_TEXT,
+                  .metavar = "TIME",
+                  .help =
+                      "only events from this time on: seconds from the start (1.25), raw clock\n"
+                      "units (123456raw) or a UTC date (2024-05-01T12:00:00.5Z)"},
+    [OPT_TO] = {.name = "to",
+                .kind = CLI_TEXT,
+                .metavar = "TIME",
+                .help = "only events up to this time, inclusive"},
+    [OPT_ORDER] = {.name = "order",
+                   .kind = CLI_TEXT,
+                   .metavar = "file|time",
+                   .help = "the order of an ETL file's events: as they stand in the file, or by\n"
+                           "time over all processors (the default)"},
+    [OPT_JSON] = {.name = "json", .kind = CLI_FLAG, .help = "one JSON object a line"},
+    [OPT_HELP] = {.name = "help|h|?", .kind = CLI_FLAG, .help = "this text"},
+};
+
+static const cli_command command = {
+    .tool = "spgo dump",
+    .prefix = "--",
+    .purpose = "Shows what stands in ETL, perf.data and SPT files",
+    .synopsis = "[options] FILE...",
+    .notes = "Without --counts, --headers or --buffers everything is shown; with --events,\n"
+             "--process, --from or --to only the events.\n",
+    .options = options,
+    .option_count = OPT_COUNT,
+    .operands_min = 1,
+    .operands_max = SIZE_MAX,
+    .operands = "a file",
+};
+
+/* ------------------------------------------------------------------ printing */
+
+void dump_open_line(dump *d, const char *type)
+{
+    json_open_object(&d->j);
+    dump_member_text(d, "type", type);
+}
+
+void dump_close_line(dump *d)
+{
+    json_close_object(&d->j);
+    json_end_line(&d->j);
+}
+
+void dump_member_u64(dump *d, const char *key, uint64_t value)
+{
+    json_key(&d->j, key);
+    json_u64(&d->j, value);
+}
+
+void dump_member_text(dump *d, const char *key, const char *value)
+{
+    json_key(&d->j, key);
+    json_text(&d->j, value);
+}
+
+void dump_member_str(dump *d, const char *key, spgo_str value)
+{
+    json_key(&d->j, key);
+    json_str(&d->j, value);
+}
+
+static void put_digits(char *p, uint64_t v, int digits)
+{
+    for (int i = digits; i-- > 0; v /= 10)
+        p[i] = (char)('0' + v % 10);
+}
+
+/* "2024-05-01T12:00:00" from seconds since 1601. Years are counted from March, so that the leap
+ * day is the last of its year. */
+static void put_second(char text[DUMP_WALL_SIZE], uint64_t second)
+{
+    enum { DAYS_TO_1601 = 584694, DAYS_400 = 146097 }; /* from 0000-03-01 */
+    uint64_t days = second / 86400 + DAYS_TO_1601;
+    uint64_t era = days / DAYS_400;
+    uint64_t day_of_era = days % DAYS_400;
+    uint64_t year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
+    uint64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    uint64_t month_from_march = (5 * day_of_year + 2) / 153;
+    uint64_t day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    uint64_t month = month_from_march < 10 ? month_from_march + 3 : month_from_march - 9;
+    uint64_t year = 400 * era + year_of_era + (month <= 2 ? 1 : 0);
+
+    memcpy(text, "yyyy-mm-ddThh:mm:ss.fffffffZ", sizeof "yyyy-mm-ddThh:mm:ss.fffffffZ");
+    put_digits(text, year, 4);
+    put_digits(text + 5, month, 2);
+    put_digits(text + 8, day, 2);
+    put_digits(text + 11, second / 3600 % 24, 2);
+    put_digits(text + 14, second / 60 % 60, 2);
+    put_digits(text + 17, second % 60, 2);
+}
+
+/* Neighbouring events share their second: only the fraction is made anew. */
+const char *dump_wall_clock(dump *d, uint64_t filetime)
+{
+    uint64_t second = filetime / 10000000;
+    if (d->wall[0] == '\0' || d->wall_second != second) {
+        put_second(d->wall, second);
+        d->wall_second = second;
+    }
+    put_digits(d->wall + 20, filetime % 10000000, 7);
+    return d->wall;
+}
+
+int dump_report(const dump *d, const diag *found)
+{
+    int exit_code = CLI_OK;
+    for (size_t i = 0; i < found->kept_count; i++) {
+        const diag_item *item = &found->kept[i];
+        if (cli_is_damage(item->code))
+            exit_code = CLI_PARTIAL;
+        cli_message(d->args, CLI_WARNING, d->file, item->offset, "%s", item->sentence);
+    }
+    if (found->total > found->kept_count) {
+        cli_message(d->args, CLI_WARNING, d->file, SPGO_NO_OFFSET,
+                    "%llu further findings are not shown",
+                    (unsigned long long)(found->total - found->kept_count));
+        exit_code = CLI_PARTIAL;
+    }
+    return exit_code;
+}
+
+/* ------------------------------------------------------------------ files */
+
+typedef struct format {
+    const char *name;
+    int (*dump)(dump *d);
+} format;
+
+static bool looks_like_spt(spgo_span input)
+{
+    return input.len >= 4 && (memcmp(input.ptr, "\x3A\x54\x50\x53", 4) == 0 ||
+                              memcmp(input.ptr, "\x53\x50\x54\x3A", 4) == 0);
+}
+
+/* By content alone. ETL comes last: its first bytes are the least telling. */
+static const format *format_of(spgo_span input)
+{
+    static const format spt = {"SPT", dump_spt};
+    static const format perf = {"perf.data", dump_perfdata};
+    static const format etl = {"ETL", dump_etl};
+    return looks_like_spt(input)   ? &spt
+           : perfdata_sniff(input) ? &perf
+           : etl_sniff(input)      ? &etl
+                                   : NULL;
+}
+
+static void put_file(dump *d, const char *format_name)
+{
+    if (d->args->json) {
+        dump_open_line(d, "file");
+        dump_member_text(d, "file", d->file);
+        dump_member_text(d, "format", format_name);
+        dump_close_line(d);
+    } else if (d->args->operand_count > 1) {
+        out_text(d->o, "# file ");
+        out_name(d->o, (spgo_str){d->file, strlen(d->file)});
+        out_printf(d->o, " (%s)\n", format_name);
+    }
+}
+
+static int dump_file(dump *d)
+{
+    spgo_error err;
+    if (os_input_open(d->file, &d->in, &err) != SPGO_OK)
+        return cli_fail(d->args, d->file, &err);
+    os_input_sequential(d->in);
+    d->bytes = os_input_bytes(d->in);
+    const format *f = format_of(d->bytes);
+    int exit_code = CLI_FAILED;
+    if (f) {
+        put_file(d, f->name);
+        exit_code = f->dump(d);
+    } else {
+        cli_message(d->args, CLI_ERROR, d->file, 0,
+                    "this is no ETL, perf.data or SPT file, going by its first bytes");
+    }
+    os_input_close(d->in);
+    d->in = NULL;
+    return exit_code;
+}
+
+/* ------------------------------------------------------------------ the command line */
+
+static int parse_limit(const cli_args *args, int option, dump_limit *limit)
+{
+    const cli_value *v = &args->values[option];
+    if (!v->given || dump_parse_limit(v->text, limit))
+        return CLI_OK;
+    return cli_usage(args,
+                     "--%s %s is no time: write seconds (1.25), raw units (123456raw) or a UTC "
+                     "date (2024-05-01T12:00:00Z)",
+                     options[option].name, v->text);
+}
+
+static int parse_order(const cli_args *args, bool *in_file_order)
+{
+    const char *order = args->values[OPT_ORDER].text;
+    *in_file_order = order && strcmp(order, "file") == 0;
+    if (!order || *in_file_order || strcmp(order, "time") == 0)
+        return CLI_OK;
+    return cli_usage(args, "--order %s is no order: write file or time", order);
+}
+
+static int prepare(const cli_args *args, dump *d)
+{
+    const cli_value *v = args->values;
+    bool parts = v[OPT_HEADERS].given || v[OPT_BUFFERS].given || v[OPT_COUNTS].given;
+    bool filtered =
+        v[OPT_EVENTS].given || v[OPT_PROCESS].given || v[OPT_FROM].given || v[OPT_TO].given;
+
+    *d = (dump){.args = args,
+                .events = &v[OPT_EVENTS],
+                .processes = &v[OPT_PROCESS],
+                .show_headers = v[OPT_HEADERS].given || (!parts && !filtered),
+                .show_buffers = v[OPT_BUFFERS].given || (!parts && !filtered),
+                .show_events = !parts,
+                .show_counts = v[OPT_COUNTS].given};
+    if (parts && !d->show_counts && filtered)
+        return cli_usage(args, "--headers and --buffers show no events: leave them away, or "
+                               "--events, --process, --from and --to");
+    int exit_code = parse_limit(args, OPT_FROM, &d->from);
+    if (exit_code == CLI_OK)
+        exit_code = parse_limit(args, OPT_TO, &d->to);
+    return exit_code == CLI_OK ? parse_order(args, &d->in_file_order) : exit_code;
+}
+
+static int dump_files(const cli_args *args)
+{
+    dump d;
+    out o;
+    int exit_code = prepare(args, &d);
+    if (exit_code != CLI_OK)
+        return exit_code;
+    if (!cli_open_out(args, &o))
+        return CLI_FAILED;
+    d.o = &o;
+    d.j = json_on(&o, false);
+    for (size_t i = 0; i < args->operand_count && !o.failed; i++) {
+        d.file = args->operands[i];
+        int of_file = dump_file(&d);
+        /* A file that could not be read outweighs one that could in part. */
+        if (exit_code == CLI_OK || of_file == CLI_FAILED)
+            exit_code = of_file;
+    }
+    return cli_close_out(args, &o, exit_code);
+}
+
+int cmd_dump(int argc, char **argv)
+{
+    cli_args args;
+    int exit_code;
+    if (!cli_parse(&command, argc, argv, &args, &exit_code))
+        return exit_code;
+    exit_code = dump_files(&args);
+    cli_free(&args);
+    return exit_code;
+}

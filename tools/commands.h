@@ -1,0 +1,13 @@
+/* The commands of spgo. argv[0] is the command's own name; the result is the exit code. */
+#ifndef COMMANDS_H
+#define COMMANDS_H
+
+int cmd_dump(int argc, char **argv);
+int cmd_filter(int argc, char **argv);
+int cmd_fold(int argc, char **argv);
+int cmd_merge(int argc, char **argv);
+int cmd_sptaggregate(int argc, char **argv);
+int cmd_sptdump(int argc, char **argv);
+int cmd_version(int argc, char **argv);
+
+#endif

@@ -1,0 +1,279 @@
+/*
+ * Counting is nearly all of what a summary costs. Profiles repeat themselves, so once a cell has
+ * some records, a small direct-mapped table stands in front of the big one: it stays in the first
+ * cache, has no probing, and what is pushed out of it goes to the big table with all its hits at
+ * once. Where it does not help, because the keys do not repeat, it is given up for good, and whole
+ * records go to the big table, which overlaps their cache misses.
+ */
+#include "spt_cell.h"
+
+#include <stdlib.h>
+
+#include <base/fail.h>
+#include <base/reader.h>
+
+enum {
+    FRONT_BITS = 12,
+    FRONT_SLOTS = 1 << FRONT_BITS,
+    FRONT_AFTER_RECORDS = 1024,  /* a cell this large pays for a front */
+    FRONT_TRIAL_PUSHES = 1 << 16 /* so many keys pushed out are judged together */
+};
+
+#define FRONT_MULTIPLIER 0x9E3779B97F4A7C15u /* 2^64 by the golden ratio: spreads near keys */
+
+struct spt_front {
+    counts_slot slots[FRONT_SLOTS]; /* count 0: free */
+    uint64_t pushes;                /* keys pushed out since the last trial */
+    uint64_t entries_at_trial;      /* entry_count of the cell then */
+};
+
+static uint64_t add_saturating(uint64_t a, uint64_t b)
+{
+    return a + b < a ? UINT64_MAX : a + b;
+}
+
+static uint64_t multiply_saturating(uint64_t a, uint64_t b)
+{
+    return b && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
+
+/* Does the code from the target of one arc to the source of the other make sense? A range that
+ * runs backwards is a huge one in 64 bits. */
+static inline bool is_range(uint64_t begin_arc, uint64_t end_arc)
+{
+    return (end_arc >> 32) - (uint32_t)begin_arc < SPGO_SPT_RANGE_MAX;
+}
+
+static void add_ranges(spt_cell *cell, uint64_t count, uint64_t newest_first, uint64_t oldest_first,
+                       uint64_t hits)
+{
+    cell->range_count = add_saturating(cell->range_count, multiply_saturating(hits, count));
+    cell->ranges_newest_first_good =
+        add_saturating(cell->ranges_newest_first_good, multiply_saturating(hits, newest_first));
+    cell->ranges_oldest_first_good =
+        add_saturating(cell->ranges_oldest_first_good, multiply_saturating(hits, oldest_first));
+}
+
+/* ------------------------------------------------------------------ the front */
+
+static counts *main_table(spt_cell *cell, bool arcs)
+{
+    return arcs ? &cell->arcs : &cell->rvas;
+}
+
+/* The slot's key gives way to another. */
+static __attribute__((noinline)) void push_out(spt_cell *cell, counts *table, counts_slot *slot,
+                                               uint64_t key, uint64_t hits)
+{
+    if (slot->count)
+        counts_add(table, &slot->key, 1, slot->count);
+    *slot = (counts_slot){key, hits};
+    cell->front->pushes++;
+}
+
+static inline void add_hits(spt_cell *cell, counts *table, uint64_t key, uint64_t hits)
+{
+    counts_slot *slot = &cell->front->slots[counts_index(key, FRONT_MULTIPLIER, 64 - FRONT_BITS)];
+    uint64_t sum = slot->count + hits;
+    if (__builtin_expect(slot->key == key && sum >= hits, 1))
+        slot->count = sum;
+    else
+        push_out(cell, table, slot, key, hits);
+}
+
+static void drop_front(spt_cell *cell, bool arcs)
+{
+    for (size_t i = 0; cell->front && i < FRONT_SLOTS; i++) {
+        counts_slot *slot = &cell->front->slots[i];
+        if (slot->count)
+            counts_add(main_table(cell, arcs), &slot->key, 1, slot->count);
+    }
+    free(cell->front);
+    cell->front = NULL;
+}
+
+/* Gives the front up if more than a quarter of the keys were pushed out. */
+static void judge_front(spt_cell *cell, bool arcs)
+{
+    spt_front *front = cell->front;
+    if (front->pushes < FRONT_TRIAL_PUSHES)
+        return;
+    cell->front_useless = front->pushes > (cell->entry_count - front->entries_at_trial) / 4;
+    front->pushes = 0;
+    front->entries_at_trial = cell->entry_count;
+    if (cell->front_useless)
+        drop_front(cell, arcs);
+}
+
+static void count_front_arcs(spt_cell *cell, const spgo_spt_record *r)
+{
+    size_t n = r->entry_count;
+    uint64_t newest_first = 0;
+    uint64_t oldest_first = 0;
+    if (!n)
+        return;
+    uint64_t newer = load_u64(r->entries);
+    add_hits(cell, &cell->arcs, newer, r->hits);
+    for (size_t i = 1; i < n; i++) {
+        uint64_t older = load_u64(r->entries + 8 * i);
+        add_hits(cell, &cell->arcs, older, r->hits);
+        newest_first += is_range(older, newer);
+        oldest_first += is_range(newer, older);
+        newer = older;
+    }
+    add_ranges(cell, n - 1, newest_first, oldest_first, r->hits);
+}
+
+static void count_front_rvas(spt_cell *cell, const spgo_spt_record *r)
+{
+    for (size_t i = 0; i < r->entry_count; i++)
+        add_hits(cell, &cell->rvas, load_u32(r->entries + 4 * i), r->hits);
+}
+
+/* True if the record was counted through the front. */
+static bool count_through_front(spt_cell *cell, const spgo_spt_record *r, spgo_spt_kind kind)
+{
+    if (kind == SPGO_SPT_KIND_CALLSTACK || cell->front_useless)
+        return false;
+    if (!cell->front) {
+        if (cell->record_count < FRONT_AFTER_RECORDS)
+            return false;
+        cell->front = calloc(1, sizeof *cell->front);
+        cell->front_useless = !cell->front;
+        if (!cell->front)
+            return false;
+        cell->front->entries_at_trial = cell->entry_count;
+    }
+    if (kind == SPGO_SPT_KIND_ARC)
+        count_front_arcs(cell, r);
+    else
+        count_front_rvas(cell, r);
+    judge_front(cell, kind == SPGO_SPT_KIND_ARC);
+    return true;
+}
+
+/* ------------------------------------------------------------------ whole records */
+
+/* An LBR entry is stored target first, which in 64 bits is the key. */
+static size_t load_arcs(const spgo_spt_record *r, uint64_t *keys)
+{
+    size_t n = r->entry_count;
+    for (size_t i = 0; i < n; i++)
+        keys[i] = load_u64(r->entries + 8 * i);
+    return n;
+}
+
+static size_t load_rvas(const spgo_spt_record *r, uint64_t *keys)
+{
+    size_t n = r->entry_count;
+    for (size_t i = 0; i < n; i++)
+        keys[i] = load_u32(r->entries + 4 * i);
+    return n;
+}
+
+static size_t load_stack_arcs(const spgo_spt_record *r, uint64_t *keys)
+{
+    size_t n = r->entry_count ? r->entry_count - 1u : 0;
+    for (size_t i = 0; i < n; i++)
+        keys[i] = (uint64_t)load_u32(r->entries + 4 * i) << 32 | load_u32(r->entries + 4 * i + 4);
+    return n;
+}
+
+static void count_ranges(spt_cell *cell, const uint64_t *arcs, size_t n, uint64_t hits)
+{
+    uint64_t newest_first = 0;
+    uint64_t oldest_first = 0;
+    for (size_t i = 0; i + 1 < n; i++) {
+        newest_first += is_range(arcs[i + 1], arcs[i]);
+        oldest_first += is_range(arcs[i], arcs[i + 1]);
+    }
+    if (n)
+        add_ranges(cell, n - 1, newest_first, oldest_first, hits);
+}
+
+static void count_whole(spt_cell *cell, const spgo_spt_record *r, spgo_spt_kind kind)
+{
+    uint64_t keys[SPGO_SPT_ENTRIES_MAX];
+    size_t n;
+    switch (kind) {
+    case SPGO_SPT_KIND_IP:
+        n = load_rvas(r, keys);
+        counts_add(&cell->rvas, keys, n, r->hits);
+        break;
+    case SPGO_SPT_KIND_ARC:
+        n = load_arcs(r, keys);
+        counts_add(&cell->arcs, keys, n, r->hits);
+        count_ranges(cell, keys, n, r->hits);
+        break;
+    case SPGO_SPT_KIND_CALLSTACK:
+        n = load_stack_arcs(r, keys);
+        counts_add(&cell->arcs, keys, n, r->hits);
+        if (r->entry_count == 1)
+            counts_add(&cell->rvas, keys, load_rvas(r, keys), r->hits);
+        break;
+    case SPGO_SPT_KIND_NONE:
+        break;
+    }
+}
+
+void spt_cell_count(spt_cell *cell, const spgo_spt_record *r)
+{
+    spgo_spt_kind kind = spgo_spt_opcode_kind(r->opcode);
+    uint64_t n = r->entry_count;
+    if (kind == SPGO_SPT_KIND_CALLSTACK && n)
+        n--;
+    cell->record_count++;
+    cell->entry_count += r->entry_count;
+    cell->hits = add_saturating(cell->hits, multiply_saturating(r->hits, n));
+    if (!count_through_front(cell, r, kind))
+        count_whole(cell, r, kind);
+}
+
+/* ------------------------------------------------------------------ whole cells */
+
+void spt_cell_settle(spt_cell *cell)
+{
+    /* Only one of the tables is in use behind a front. */
+    drop_front(cell, cell->arcs.used > 0);
+}
+
+void spt_cell_merge(spt_cell *into, const spt_cell *from)
+{
+    into->record_count += from->record_count;
+    into->entry_count += from->entry_count;
+    into->hits = add_saturating(into->hits, from->hits);
+    into->range_count = add_saturating(into->range_count, from->range_count);
+    into->ranges_newest_first_good =
+        add_saturating(into->ranges_newest_first_good, from->ranges_newest_first_good);
+    into->ranges_oldest_first_good =
+        add_saturating(into->ranges_oldest_first_good, from->ranges_oldest_first_good);
+    counts_merge(&into->rvas, &from->rvas);
+    counts_merge(&into->arcs, &from->arcs);
+}
+
+void spt_cell_free(spt_cell *cell)
+{
+    counts_free(&cell->rvas);
+    counts_free(&cell->arcs);
+    free(cell->front);
+    cell->front = NULL;
+}
+
+spgo_code spt_cell_distinct_rvas(const spt_cell *cell, uint64_t *count, spgo_error *err)
+{
+    counts seen = {0};
+    counts_merge(&seen, &cell->rvas);
+    for (size_t i = 0; i < cell->arcs.slot_count; i++) {
+        const counts_slot *slot = &cell->arcs.slots[i];
+        if (!slot->count)
+            continue;
+        uint64_t ends[2] = {spt_arc_first(slot->key), spt_arc_second(slot->key)};
+        counts_add(&seen, ends, 2, 1);
+    }
+    bool complete = !seen.failed;
+    *count = seen.used;
+    counts_free(&seen);
+    return complete ? SPGO_OK
+                    : spgo_fail(err, SPGO_NOMEM, "spt.summary", SPGO_NO_OFFSET,
+                                "out of memory while counting RVAs");
+}

@@ -1,0 +1,62 @@
+/*
+ * The records of one program with one opcode, counted: the hits of every distinct RVA or arc, and
+ * whether the code ranges between the branches of an LBR record make sense.
+ *
+ * A range runs from the target of one branch to the source of the next one. It makes sense when it
+ * does not run backwards and stays under SPGO_SPT_RANGE_MAX. Read in the order the file has by
+ * assumption (newest first), nearly all ranges of a good trace do; read the other way round few do.
+ * That tells a damaged or folded file, and a writer with another order, from a sound one.
+ */
+#ifndef SPT_CELL_H
+#define SPT_CELL_H
+
+#include <base/counts.h>
+#include <spgo/spt.h>
+
+/* Hits of few keys that came lately, in front of the table of all. */
+typedef struct spt_front spt_front;
+
+/* Sums saturate. */
+typedef struct spt_cell {
+    uint64_t record_count;
+    uint64_t entry_count;
+    uint64_t hits; /* entries, or arcs of call stacks, each times its record's hits */
+    counts rvas;   /* hits per RVA: instruction pointers, and call stacks of one frame */
+    counts arcs;   /* hits per arc: LBR source << 32 | target, frame << 32 | calling frame */
+    uint64_t range_count;              /* ranges between neighbours, times hits */
+    uint64_t ranges_newest_first_good; /* that make sense in the order assumed */
+    uint64_t ranges_oldest_first_good; /* that make sense in the opposite order */
+    spt_front *front;                  /* NULL: none, or none yet */
+    bool front_useless;
+} spt_cell;
+
+/* Counts one record; all of a cell have the same opcode. Lost memory is in the tables' `failed`. */
+void spt_cell_count(spt_cell *cell, const spgo_spt_record *r);
+
+/* Completes the tables after the last record. */
+void spt_cell_settle(spt_cell *cell);
+
+/* Adds `from`; both must be settled. */
+void spt_cell_merge(spt_cell *into, const spt_cell *from);
+
+void spt_cell_free(spt_cell *cell);
+
+/* Did the cell run out of memory and lose counts? */
+static inline bool spt_cell_failed(const spt_cell *cell)
+{
+    return cell->rvas.failed || cell->arcs.failed;
+}
+
+/* How many different RVAs occur in the cell, as hits or as ends of arcs. */
+spgo_code spt_cell_distinct_rvas(const spt_cell *cell, uint64_t *count, spgo_error *err);
+
+static inline uint32_t spt_arc_first(uint64_t key)
+{
+    return (uint32_t)(key >> 32);
+}
+static inline uint32_t spt_arc_second(uint64_t key)
+{
+    return (uint32_t)key;
+}
+
+#endif
