@@ -215,9 +215,8 @@ typedef struct spgo_spt_verdict {
 /* Checks every rule of doc/formats/spt.md over the whole file, header included (so it takes bytes,
  * not an opened file). Calls `found` (NULL: only counts) for each finding in order of discovery;
  * it returns false to stop. SPGO_OK unless memory ran out: findings are no failure. */
-spgo_code spgo_spt_verify(spgo_span file,
-                          bool (*found)(void *ctx, const spgo_spt_finding *finding), void *ctx,
-                          spgo_spt_verdict *verdict, spgo_error *err);
+spgo_code spgo_spt_verify(spgo_span file, bool (*found)(void *ctx, const spgo_spt_finding *finding),
+                          void *ctx, spgo_spt_verdict *verdict, spgo_error *err);
 
 /* ------------------------------------------------------------------ writing */
 
@@ -228,7 +227,7 @@ typedef struct spgo_spt_writer_opts {
     uint64_t segment_bytes_max; /* start a new segment before its length field exceeds this;
                                    at least SPGO_SPT_SEGMENT_MIN; 0: the format's own limit,
                                    2^32-1 */
-    uint64_t buffer_bytes_max;  /* records of all programs that wait in memory; 0: 32 MiB */
+    uint64_t buffer_bytes_max;  /* records of all programs that wait in memory; 0: 4 MiB */
 } spgo_spt_writer_opts;
 
 /* The length of a segment that holds one record of the largest size and its REPEAT. */
@@ -308,11 +307,10 @@ spgo_code spgo_spt_writer_add_file(spgo_spt_writer *w, const spgo_spt *spt,
 
 /*
  * Folds: distinct entries with their hits instead of records. Keeps every hit count and drops
- * adjacency: for each program and opcode, an entry with h hits stands once in the group of each
- * binary digit of h; a callstack's arcs become records of two frames. Several files can be added
- * before the fold is written. Folding a fold gives the same bytes.
- * Neighbours in a folded LBR record are not neighbours in time: do not derive fall-through ranges
- * from it.
+ * adjacency: each arc stands once, in a record of its own with all its hits, and a callstack's arcs
+ * become records of two frames; instruction pointers stand in a group for each binary digit of
+ * their hits. Several files can be added before the fold is written. Folding a fold gives the same
+ * bytes.
  */
 typedef struct spgo_spt_fold spgo_spt_fold;
 spgo_code spgo_spt_fold_new(spgo_spt_fold **out, spgo_error *err);

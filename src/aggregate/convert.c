@@ -8,10 +8,19 @@
 #include <string.h>
 
 enum {
-    PLACES = 4, /* images remembered from the last addresses of one process */
+    PLACES = 6, /* remembered from the last addresses of one process */
     PACKS = 64,
     WORD_ROOM = 2 * SPGO_SPT_ENTRIES_MAX + RECORD_HEAD
 };
+
+/* A stretch of addresses with one answer: RVA = address + rva_shift in `module`, or why not. */
+typedef struct place {
+    uint64_t start, size; /* size 0: holds nothing */
+    uint64_t rva_shift;
+    uint64_t valid_from, valid_to; /* time */
+    uint32_t module;
+    aggregate_drop why; /* AGGREGATE_DROP_COUNT: addresses here count */
+} place;
 
 /* IP hits of one image and opcode, gathered into one record. */
 typedef struct pack {
@@ -31,21 +40,15 @@ struct converter {
     uint32_t process;
     bool is_process_wanted;
     uint64_t time;
-    timeline_place user[PLACES], kernel[PLACES];
-    size_t next_user, next_kernel;
     uint64_t kernel_start;
+    place places[PLACES];
+    place *last; /* the one that held the last address */
+    size_t next_place;
 
     uint8_t *wanted; /* per module: 0 not looked at yet, 1 wanted, 2 not */
     size_t wanted_count;
     pack packs[PACKS];
 };
-
-/* An address of a sample, resolved. */
-typedef struct spot {
-    uint32_t module;
-    uint32_t rva;
-    bool is_kernel, is_far;
-} spot;
 
 void record_list_free(record_list *l)
 {
@@ -171,12 +174,16 @@ static bool is_name_wanted(const aggregate_opts *o, const timeline_process *p)
                   matches_any(o->processes, o->process_count, p->image_name)));
 }
 
-/* Places stay for the next sample of the same process as long as their time lasts. */
-static void forget_places(timeline_place *places, bool all, uint64_t time)
+/* Places stay for the next sample as long as their time lasts, and of another process those of
+ * the kernel do. */
+static void forget_places(converter *c, bool is_other_trace, bool is_other_process, uint64_t time)
 {
     for (size_t i = 0; i < PLACES; i++) {
-        if (all || time < places[i].valid_from || time >= places[i].valid_to)
-            places[i] = (timeline_place){.module = TIMELINE_NONE, .start = 1}; /* holds nothing */
+        place *p = &c->places[i];
+        bool is_stale = is_other_trace || time < p->valid_from || time >= p->valid_to ||
+                        (is_other_process && p->start < c->kernel_start);
+        if (is_stale)
+            p->size = 0;
     }
 }
 
@@ -184,9 +191,8 @@ static void enter_sample(converter *c, const trace_batch *batch, const trace_sam
 {
     bool is_other_trace = c->who != batch->who;
     bool is_other = is_other_trace || c->process != s->process;
+    forget_places(c, is_other_trace, is_other, s->time);
     c->time = s->time;
-    forget_places(c->user, is_other, s->time);
-    forget_places(c->kernel, is_other_trace, s->time);
     if (!is_other)
         return;
     c->who = batch->who;
@@ -196,52 +202,65 @@ static void enter_sample(converter *c, const trace_batch *batch, const trace_sam
         is_name_wanted(c->shared->opts, timeline_get_process(batch->who, s->process));
 }
 
-/* end - start wraps for the place that holds nothing: start 1, end 0 is no place at all. */
-static inline bool holds(const timeline_place *p, uint64_t addr)
+static aggregate_drop verdict_on(converter *c, uint32_t module, bool is_kernel)
 {
-    return addr >= p->start && addr < p->end;
+    if (is_kernel && c->shared->opts->no_kernel)
+        return AGGREGATE_KERNEL;
+    if (module == TIMELINE_NONE)
+        return AGGREGATE_NO_IMAGE;
+    return is_module_wanted(c, module) ? AGGREGATE_DROP_COUNT : AGGREGATE_OTHER_BINARY;
 }
 
-static const timeline_place *place_of(converter *c, uint64_t addr, bool is_kernel)
+/* Looks an address up and remembers its stretch in place of an older one, but not of the last. */
+static const place *look_up(converter *c, uint64_t addr)
 {
-    timeline_place *places = is_kernel ? c->kernel : c->user;
-    for (size_t i = 0; i < PLACES; i++) {
-        if (holds(&places[i], addr))
-            return &places[i];
-    }
-    size_t *next = is_kernel ? &c->next_kernel : &c->next_user;
-    timeline_place *p = &places[(*next)++ % PLACES];
+    bool is_kernel = addr >= c->kernel_start;
     uint32_t process = is_kernel ? timeline_kernel(c->who) : c->process;
-    *p = timeline_find(c->who, process, c->time, addr);
+    timeline_place found = timeline_find(c->who, process, c->time, addr);
+    uint64_t start = found.start, end = found.end;
+    if (is_kernel && start < c->kernel_start)
+        start = c->kernel_start;
+    if (!is_kernel && end > c->kernel_start)
+        end = c->kernel_start;
+    place *p = &c->places[c->next_place++ % PLACES];
+    if (p == c->last)
+        p = &c->places[c->next_place++ % PLACES];
+    *p = (place){.start = start,
+                 .size = end - start,
+                 .rva_shift = found.start_rva - found.start,
+                 .valid_from = found.valid_from,
+                 .valid_to = found.valid_to,
+                 .module = found.module,
+                 .why = verdict_on(c, found.module, is_kernel)};
+    uint64_t rva = addr + p->rva_shift;
+    uint64_t last_rva = p->start + p->size - 1 + p->rva_shift;
+    if (p->why == AGGREGATE_DROP_COUNT && (rva > UINT32_MAX || last_rva > UINT32_MAX)) {
+        p->start = addr; /* an image over 4 GiB, or a wrong map: each address by itself */
+        p->size = 1;
+        p->why = rva > UINT32_MAX ? AGGREGATE_FAR_RVA : AGGREGATE_DROP_COUNT;
+    }
+    c->last = p;
     return p;
 }
 
-static inline spot resolve(converter *c, uint64_t addr)
+static inline const place *place_of(converter *c, uint64_t addr)
 {
-    bool is_kernel = addr >= c->kernel_start;
-    const timeline_place *p = place_of(c, addr, is_kernel);
-    uint64_t rva = p->start_rva + (addr - p->start);
-    return (spot){.module = p->module,
-                  .rva = (uint32_t)rva,
-                  .is_kernel = is_kernel,
-                  .is_far = rva > UINT32_MAX && p->module != TIMELINE_NONE};
+    if (addr - c->last->start < c->last->size)
+        return c->last;
+    for (size_t i = 0; i < PLACES; i++) {
+        place *p = &c->places[i];
+        if (addr - p->start < p->size)
+            return c->last = p;
+    }
+    return look_up(c, addr);
+}
+
+static inline uint32_t rva_in(const place *p, uint64_t addr)
+{
+    return (uint32_t)(addr + p->rva_shift);
 }
 
 /* ------------------------------------------------------------------ the three parts */
-
-/* Why this address alone cannot be used; AGGREGATE_DROP_COUNT: it can. */
-static aggregate_drop reject(converter *c, const spot *at)
-{
-    if (at->is_kernel && c->shared->opts->no_kernel)
-        return AGGREGATE_KERNEL;
-    if (at->module == TIMELINE_NONE)
-        return AGGREGATE_NO_IMAGE;
-    if (!is_module_wanted(c, at->module))
-        return AGGREGATE_OTHER_BINARY;
-    if (at->is_far)
-        return AGGREGATE_FAR_RVA;
-    return AGGREGATE_DROP_COUNT;
-}
 
 static uint8_t opcode_of(trace_counter counter)
 {
@@ -268,14 +287,14 @@ static void convert_ip(converter *c, const trace_sample *s, uint64_t addr)
 {
     aggregate_part *part = &c->tally.parts[TRACE_IP];
     uint8_t opcode = opcode_of((trace_counter)s->counter);
-    spot at = resolve(c, addr);
-    aggregate_drop why = opcode ? reject(c, &at) : AGGREGATE_UNKNOWN_COUNTER;
+    const place *at = place_of(c, addr);
+    aggregate_drop why = opcode ? at->why : AGGREGATE_UNKNOWN_COUNTER;
     if (why != AGGREGATE_DROP_COUNT) {
         part->dropped[why] += s->hits;
         return;
     }
     part->used += s->hits;
-    add_hit(c, at.module, opcode, at.rva, s->hits);
+    add_hit(c, at->module, opcode, rva_in(at, addr), s->hits);
 }
 
 /* Why a branch is not one within an image, by what is wrong with each end. */
@@ -297,10 +316,16 @@ static inline bool is_sensible_range(uint32_t start, uint32_t end)
 /* The LBR record being written: neighbouring branches of one image, newest first. */
 typedef struct lbr_run {
     uint32_t module;
+    uint32_t newer_from; /* RVA of the source of the last entry */
     uint32_t *entries;
     size_t count;
-    uint32_t newer_from; /* RVA of the source of the last entry */
 } lbr_run;
+
+/* A branch, its ends resolved. */
+typedef struct branch {
+    const place *from, *to;
+    uint32_t from_rva, to_rva;
+} branch;
 
 static void end_run(converter *c, lbr_run *run, uint64_t hits)
 {
@@ -326,12 +351,11 @@ static bool add_to_run(converter *c, lbr_run *run, uint32_t module, uint32_t to,
 }
 
 /* Does the branch to `to` come right before the newest entries of the run? */
-static bool continues_run(converter *c, const lbr_run *run, const spot *to,
-                          const trace_sample *s)
+static bool continues_run(converter *c, const lbr_run *run, const branch *b, const trace_sample *s)
 {
-    if (run->count == 0 || run->module != to->module || s->flags & TRACE_GAPS)
+    if (run->count == 0 || run->module != b->to->module || s->flags & TRACE_GAPS)
         return false;
-    if (is_sensible_range(to->rva, run->newer_from))
+    if (is_sensible_range(b->to_rva, run->newer_from))
         return run->count < SPGO_SPT_ENTRIES_MAX;
     c->tally.bogus_ranges += s->hits;
     return false;
@@ -343,47 +367,48 @@ static bool continues_run(converter *c, const lbr_run *run, const spot *to,
  * another image stands as SPGO_SPT_OUTSIDE. So no stretch is lost where a call leaves the image,
  * and none is made up.
  */
-static bool convert_branch(converter *c, lbr_run *run, const trace_sample *s, const spot *from,
-                           const spot *to, bool from_counts, bool to_counts)
+static bool convert_branch(converter *c, lbr_run *run, const trace_sample *s, const branch *b)
 {
-    bool is_inside = from_counts && to_counts && from->module == to->module;
+    aggregate_part *part = &c->tally.parts[TRACE_BRANCHES];
+    bool from_counts = b->from->why == AGGREGATE_DROP_COUNT;
+    bool to_counts = b->to->why == AGGREGATE_DROP_COUNT;
+    bool is_inside = from_counts && to_counts && b->from->module == b->to->module;
+    if (is_inside)
+        part->used += s->hits;
+    else
+        part->dropped[why_not_inside(b->from->why, b->to->why)] += s->hits;
     if (to_counts) {
-        if (!continues_run(c, run, to, s))
+        if (!continues_run(c, run, b, s))
             end_run(c, run, s->hits);
-        if (!add_to_run(c, run, to->module, to->rva, is_inside ? from->rva : SPGO_SPT_OUTSIDE))
+        uint32_t from_rva = is_inside ? b->from_rva : SPGO_SPT_OUTSIDE;
+        if (!add_to_run(c, run, b->to->module, b->to_rva, from_rva))
             return false;
     }
     if (is_inside)
         return true;
     end_run(c, run, s->hits);
-    return !from_counts || add_to_run(c, run, from->module, SPGO_SPT_OUTSIDE, from->rva);
+    return !from_counts || add_to_run(c, run, b->from->module, SPGO_SPT_OUTSIDE, b->from_rva);
 }
 
 static void convert_branches(converter *c, const trace_sample *s, const uint64_t *pairs)
 {
     aggregate_part *part = &c->tally.parts[TRACE_BRANCHES];
-    uint64_t used = 0;
+    const uint64_t used_before = part->used;
     lbr_run run = {0};
-    for (size_t i = 0; i < s->addr_count / 2; i++) {
-        if (pairs[2 * i] == 0 || pairs[2 * i + 1] == 0) {
+    for (const uint64_t *end = pairs + s->addr_count; pairs < end; pairs += 2) {
+        if (pairs[0] == 0 || pairs[1] == 0) {
             part->dropped[AGGREGATE_EMPTY] += s->hits;
             end_run(c, &run, s->hits);
             continue;
         }
-        spot from = resolve(c, pairs[2 * i]), to = resolve(c, pairs[2 * i + 1]);
-        aggregate_drop from_why = reject(c, &from), to_why = reject(c, &to);
-        bool from_counts = from_why == AGGREGATE_DROP_COUNT;
-        bool to_counts = to_why == AGGREGATE_DROP_COUNT;
-        if (from_counts && to_counts && from.module == to.module)
-            used++;
-        else
-            part->dropped[why_not_inside(from_why, to_why)] += s->hits;
-        if (!convert_branch(c, &run, s, &from, &to, from_counts, to_counts))
+        const place *from = place_of(c, pairs[0]);
+        const place *to = place_of(c, pairs[1]); /* leaves `from` in place */
+        branch b = {from, to, rva_in(from, pairs[0]), rva_in(to, pairs[1])};
+        if (!convert_branch(c, &run, s, &b))
             return;
     }
     end_run(c, &run, s->hits);
-    part->used += used * s->hits;
-    c->tally.lbr_records_used += used ? s->hits : 0;
+    c->tally.lbr_records_used += part->used > used_before ? s->hits : 0;
 }
 
 static void convert_stack(converter *c, const trace_sample *s, const uint64_t *frames)
@@ -395,9 +420,9 @@ static void convert_stack(converter *c, const trace_sample *s, const uint64_t *f
     uint32_t *entries = NULL;
     aggregate_drop before = AGGREGATE_DROP_COUNT;
     for (size_t i = 0; i < s->addr_count; i++) {
-        spot at = resolve(c, frames[i]);
-        aggregate_drop why = reject(c, &at);
-        bool joins = run && why == AGGREGATE_DROP_COUNT && at.module == module;
+        const place *at = place_of(c, frames[i]);
+        aggregate_drop why = at->why;
+        bool joins = run && why == AGGREGATE_DROP_COUNT && at->module == module;
         if (i && !joins) { /* the arc from the frame before is lost */
             aggregate_drop lost = why == before ? why : AGGREGATE_CROSS_MODULE;
             if (why == AGGREGATE_KERNEL || before == AGGREGATE_KERNEL)
@@ -423,10 +448,10 @@ static void convert_stack(converter *c, const trace_sample *s, const uint64_t *f
             if (!room)
                 return;
             entries = room + RECORD_HEAD;
-            module = at.module;
+            module = at->module;
         }
         used += joins;
-        entries[run++] = at.rva;
+        entries[run++] = rva_in(at, frames[i]);
     }
     if (run > 1)
         finish_record(c, module, SPGO_SPT_ETW_CALLSTACK, run, 1, s->hits);
@@ -479,6 +504,7 @@ bool converter_run(converter *c, const trace_batch *batch, record_list *out)
 {
     out->count = 0;
     c->out = out;
+    c->last = &c->places[0];
     c->who = NULL; /* nothing carries over, so that the records do not depend on who ran before */
     for (size_t i = 0; i < batch->count; i++)
         convert_sample(c, batch, &batch->samples[i]);

@@ -161,7 +161,18 @@ static bool sink_patch(void *ctx, uint64_t offset, const void *data, size_t len)
     return true;
 }
 
+static bool sink_read(void *ctx, uint64_t offset, void *data, size_t len)
+{
+    const bytes *b = ctx;
+    if (b->failed || offset > b->len || len > b->len - offset)
+        return false;
+    if (len)
+        memcpy(data, b->ptr + offset, len);
+    return true;
+}
+
 spgo_sink bytes_sink(bytes *b)
 {
-    return (spgo_sink){.ctx = b, .write = sink_write, .patch = sink_patch};
+    return (spgo_sink){
+        .ctx = b, .write = sink_write, .patch = sink_patch, .read = sink_read};
 }

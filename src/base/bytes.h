@@ -43,7 +43,7 @@ void bytes_set_u16(bytes *b, size_t at, uint16_t v);
 void bytes_set_u32(bytes *b, size_t at, uint32_t v);
 void bytes_set_u64(bytes *b, size_t at, uint64_t v);
 
-/* A sink that appends to b and can patch it. */
+/* A sink that appends to b, patches it and gives its bytes back. */
 spgo_sink bytes_sink(bytes *b);
 
 static inline void store_u16(uint8_t *p, uint16_t v)

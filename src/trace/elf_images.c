@@ -33,6 +33,7 @@ struct elf_images {
     known_image **images;
     size_t count, cap;
     uint32_t chains[CHAINS]; /* index + 1 of the newest image */
+    bool failed;             /* no memory somewhere */
 };
 
 elf_images *elf_images_new(const char *trace_path, const char *const *dirs, size_t dir_count,
@@ -64,7 +65,9 @@ void elf_images_free(elf_images *e)
 static bool try_path(elf_images *e, known_image *k, const char *path)
 {
     os_input *in;
-    if (!os_is_regular_file(path) || os_input_open(path, &in, NULL) != SPGO_OK)
+    spgo_code code = os_is_regular_file(path) ? os_input_open(path, &in, NULL) : SPGO_NOT_FOUND;
+    e->failed |= code == SPGO_NOMEM;
+    if (code != SPGO_OK)
         return false;
     spgo_span bytes = os_input_bytes(in);
     bool ok = elf_sniff(bytes) && elf_read(bytes, &k->elf, NULL) == SPGO_OK;
@@ -175,6 +178,11 @@ static bool rva_by_segments(const elf_image *elf, uint64_t file_off, uint64_t si
     return false;
 }
 
+bool elf_images_failed(const elf_images *e)
+{
+    return e->failed;
+}
+
 void elf_images_resolve(elf_images *e, spgo_str path, uint64_t file_off, uint64_t size,
                         const spgo_image_id *recorded, spgo_image_id *id, bool *has_id,
                         uint64_t *rva_of_start)
@@ -184,6 +192,7 @@ void elf_images_resolve(elf_images *e, spgo_str path, uint64_t file_off, uint64_
     if (recorded)
         *id = *recorded;
     known_image *k = get_image(e, path, recorded);
+    e->failed |= !k || e->paths.failed;
     if (!k || !k->has_elf)
         return;
     if (!rva_by_segments(&k->elf, file_off, size, rva_of_start))

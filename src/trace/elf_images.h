@@ -28,4 +28,7 @@ void elf_images_resolve(elf_images *images, spgo_str path, uint64_t file_off, ui
                         const spgo_image_id *recorded, spgo_image_id *id, bool *has_id,
                         uint64_t *rva_of_start);
 
+/* Some answer was given without the memory for the right one. */
+bool elf_images_failed(const elf_images *images);
+
 #endif

@@ -6,9 +6,12 @@
 
 #include <stdlib.h>
 
+enum { SEARCH_MAX = 64 }; /* taken records that the search for a free one passes */
+
 typedef struct id_record {
     uint64_t base, time;
     uint32_t pid, order;
+    bool is_taken;
     spgo_image_id id;
 } id_record;
 
@@ -86,8 +89,8 @@ static bool is_before(const id_record *r, uint64_t base, uint32_t pid, uint64_t 
     return r->time < time;
 }
 
-const spgo_image_id *image_ids_at(const image_ids *ids, uint64_t base, uint32_t pid, uint64_t time,
-                                  bool *is_exact)
+/* Index of the first record at this base of this process that is not before `time`. */
+static size_t first_from(const image_ids *ids, uint64_t base, uint32_t pid, uint64_t time)
 {
     size_t low = 0, high = ids->count;
     while (low < high) {
@@ -97,13 +100,41 @@ const spgo_image_id *image_ids_at(const image_ids *ids, uint64_t base, uint32_t 
         else
             high = mid;
     }
-    const id_record *after = low < ids->count ? &ids->records[low] : NULL;
-    const id_record *before = low > 0 ? &ids->records[low - 1] : NULL;
-    if (after && (after->base != base || after->pid != pid))
-        after = NULL;
-    if (before && (before->base != base || before->pid != pid))
-        before = NULL;
-    *is_exact = after && after->time == time;
+    return low;
+}
+
+static bool is_at(const id_record *r, uint64_t base, uint32_t pid)
+{
+    return r->base == base && r->pid == pid;
+}
+
+const spgo_image_id *image_ids_take(image_ids *ids, uint64_t base, uint32_t pid, uint64_t time)
+{
+    size_t at = first_from(ids, base, pid, time);
+    if (at == ids->count || !is_at(&ids->records[at], base, pid) || ids->records[at].time != time)
+        return NULL;
+    for (size_t i = at; i < ids->count && is_at(&ids->records[i], base, pid) &&
+                        ids->records[i].time == time && !ids->records[i].is_taken;
+         i++)
+        ids->records[i].is_taken = true; /* and its repeats */
+    return &ids->records[at].id;
+}
+
+const spgo_image_id *image_ids_nearest(const image_ids *ids, uint64_t base, uint32_t pid,
+                                       uint64_t time)
+{
+    const id_record *after = NULL, *before = NULL;
+    size_t at = first_from(ids, base, pid, time);
+    for (size_t i = at; !after && i < ids->count && i - at < SEARCH_MAX; i++) {
+        if (!is_at(&ids->records[i], base, pid))
+            break;
+        after = ids->records[i].is_taken ? NULL : &ids->records[i];
+    }
+    for (size_t i = at; !before && i > 0 && at - i < SEARCH_MAX; i--) {
+        if (!is_at(&ids->records[i - 1], base, pid))
+            break;
+        before = ids->records[i - 1].is_taken ? NULL : &ids->records[i - 1];
+    }
     if (after && before)
         return after->time - time <= time - before->time ? &after->id : &before->id;
     return after ? &after->id : before ? &before->id : NULL;

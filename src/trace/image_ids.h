@@ -17,10 +17,14 @@ bool image_ids_add(image_ids *ids, uint64_t base, uint32_t pid, uint64_t time,
                    const spgo_image_id *id);
 void image_ids_seal(image_ids *ids);
 
-/* The identity nearest in time at this base of this process, and whether it carries the very time
- * of the image event; NULL if there is none. */
-const spgo_image_id *image_ids_at(const image_ids *ids, uint64_t base, uint32_t pid,
-                                  uint64_t time, bool *is_exact);
+/* The identity at this base of this process that carries the very time of the image event; NULL if
+ * there is none. It is that image's from then on. */
+const spgo_image_id *image_ids_take(image_ids *ids, uint64_t base, uint32_t pid, uint64_t time);
+
+/* The one nearest in time among those that no image took: what another image's event claims is
+ * not lent to one that came to the same base later. NULL if there is none. */
+const spgo_image_id *image_ids_nearest(const image_ids *ids, uint64_t base, uint32_t pid,
+                                       uint64_t time);
 
 /* An image whose own record is missing gets the identity of the image with the same path and size
  * elsewhere in the session: it is the same file. */

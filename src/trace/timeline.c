@@ -124,6 +124,8 @@ void timeline_free(timeline *t)
 void timeline_add_process(timeline *t, timeline_edge edge, uint64_t time, uint32_t pid,
                           spgo_str name, uint32_t parent_pid, bool inherits)
 {
+    if (pid == TIMELINE_KERNEL_PID) /* no process, whatever a damaged event says */
+        return;
     process_edge *e = list_add(t, &t->process_edges, sizeof *e);
     if (e)
         *e = (process_edge){.time = time,
@@ -137,6 +139,8 @@ void timeline_add_process(timeline *t, timeline_edge edge, uint64_t time, uint32
 
 void timeline_add_thread(timeline *t, timeline_edge edge, uint64_t time, uint32_t tid, uint32_t pid)
 {
+    if (pid == TIMELINE_KERNEL_PID)
+        return;
     thread_edge *e = list_add(t, &t->thread_edges, sizeof *e);
     if (e)
         *e = (thread_edge){.time = time,
@@ -411,8 +415,7 @@ typedef struct mapping_builder {
     timeline *t;
     timeline_resolver resolve;
     void *ctx;
-    mapping *last;      /* the newest mapping at this place; set anew whenever the array grows */
-    mapping *open;      /* the same, while it still stands */
+    mapping *open;      /* the newest mapping at this place while it still stands */
     uint64_t closed_at; /* when the one before ended; 0 if none */
     spgo_str open_path;
 } mapping_builder;
@@ -424,25 +427,18 @@ static void open_mapping(mapping_builder *b, const image_edge *e, uint64_t from)
     uint64_t start_rva;
     if (!b->resolve(b->ctx, image, &module, &start_rva))
         return;
-    uint64_t end = image->start + image->size;
     b->open_path = image->path;
-    if (b->last && b->last->module == module && b->last->end == end &&
-        b->last->start_rva == start_rva) { /* the same image again: one mapping */
-        b->last->to = UINT64_MAX;
-        b->open = b->last;
-        return;
-    }
     mapping *m = list_add(b->t, &b->t->mappings, sizeof *m);
     if (!m)
         return;
     *m = (mapping){.start = image->start,
-                   .end = end,
+                   .end = image->start + image->size,
                    .start_rva = start_rva,
                    .from = from,
                    .to = UINT64_MAX,
                    .module = module,
                    .process = e->process};
-    b->open = b->last = m;
+    b->open = m;
 }
 
 static void close_mapping(mapping_builder *b, uint64_t time)
@@ -460,7 +456,7 @@ static void apply_image_edge(mapping_builder *b, const image_edge *e)
                        text_equal(b->open_path, image->path);
     switch (image->edge) {
     case TIMELINE_START:
-        if (is_open_one)
+        if (is_open_one && b->open->from == image->time) /* told twice */
             return;
         close_mapping(b, image->time);
         open_mapping(b, e, image->time);
@@ -478,6 +474,56 @@ static void apply_image_edge(mapping_builder *b, const image_edge *e)
         close_mapping(b, image->time);
         return;
     }
+}
+
+static bool is_same_image(const mapping *a, const mapping *b)
+{
+    return a->module == b->module && a->end == b->end && a->start_rva == b->start_rva;
+}
+
+/* Moves the mappings [first, last) of one place to `to`, repeats as one; returns what is behind. */
+static mapping *move_merged(mapping *to, const mapping *first, const mapping *last)
+{
+    mapping *end = to;
+    for (const mapping *m = first; m < last; m++) {
+        if (end > to && is_same_image(end - 1, m))
+            end[-1].to = m->to;
+        else
+            *end++ = *m;
+    }
+    return end;
+}
+
+/*
+ * The same image again at the same place is one mapping, gap or not, so that a program that loads
+ * a plugin thousands of times does not need thousands. Not where mappings that begin elsewhere
+ * reach in: there it matters which one is the newest. Mappings are sorted by process and start.
+ */
+static void merge_repeats(timeline *t)
+{
+    mapping *all = t->mappings.ptr, *kept = all;
+    if (!all)
+        return;
+    const mapping *last = all + t->mappings.count, *next;
+    uint32_t process = TIMELINE_NONE;
+    uint64_t reach = 0; /* the highest end among this process's mappings that begin lower */
+    for (const mapping *first = all; first < last; first = next) {
+        const uint64_t start = first->start;
+        uint64_t end = 0;
+        reach = first->process == process ? reach : 0;
+        process = first->process;
+        for (next = first; next < last && next->process == process && next->start == start; next++)
+            end = next->end > end ? next->end : end;
+        bool is_last = next == last || next->process != process;
+        if (reach <= start && (is_last || next->start >= end)) {
+            kept = move_merged(kept, first, next);
+        } else {
+            memmove(kept, first, (size_t)(next - first) * sizeof *kept);
+            kept += next - first;
+        }
+        reach = end > reach ? end : reach;
+    }
+    t->mappings.count = (size_t)(kept - all);
 }
 
 static void build_mappings(timeline *t, timeline_resolver resolve, void *ctx)
@@ -504,6 +550,7 @@ static void build_mappings(timeline *t, timeline_resolver resolve, void *ctx)
     list_free(&t->image_edges);
     if (t->mappings.count)
         qsort(t->mappings.ptr, t->mappings.count, sizeof(mapping), by_mapping);
+    merge_repeats(t);
 }
 
 /* ------------------------------------------------------------------ ranges */
@@ -612,15 +659,28 @@ static void build_ranges(timeline *t)
     free(c);
 }
 
-static void name_by_image(timeline *t)
+/* A forked process is named after the nearest ancestor that has a name, of either kind. */
+static void name_by_ancestors(process *all, process *p)
+{
+    uint32_t up = p->parent;
+    for (int depth = 0; depth < LIMIT_FORK_DEPTH && up != TIMELINE_NONE; depth++) {
+        const timeline_process *ancestor = &all[up].seen;
+        if (p->seen.image_name.len == 0)
+            p->seen.image_name = ancestor->image_name;
+        if (p->seen.name.len == 0)
+            p->seen.name = ancestor->name;
+        if (p->seen.image_name.len && p->seen.name.len)
+            return;
+        up = all[up].parent;
+    }
+}
+
+static void name_processes(timeline *t)
 {
     process *all = t->processes.ptr;
+    for (size_t i = 0; i < t->processes.count; i++)
+        name_by_ancestors(all, &all[i]);
     for (size_t i = 0; i < t->processes.count; i++) {
-        const process *parent = all[i].parent == TIMELINE_NONE ? NULL : &all[all[i].parent];
-        if (parent && all[i].seen.image_name.len == 0)
-            all[i].seen.image_name = parent->seen.image_name;
-        if (parent && all[i].seen.name.len == 0)
-            all[i].seen.name = parent->seen.name;
         if (all[i].seen.name.len == 0)
             all[i].seen.name = all[i].seen.image_name;
     }
@@ -644,7 +704,7 @@ spgo_code timeline_seal(timeline *t, timeline_resolver resolve, void *ctx, spgo_
                          "the processes and images of this trace need more memory than there is "
                          "(or than %llu bytes); record a shorter trace",
                          (unsigned long long)LIMIT_TIMELINE_BYTES);
-    name_by_image(t);
+    name_processes(t);
     t->kernel = timeline_process_at(t, TIMELINE_KERNEL_PID, 0);
     t->sealed = true;
     return SPGO_OK;
@@ -694,15 +754,18 @@ static const mapping *mapping_at(const timeline *t, const range *r, uint64_t tim
 {
     const mapping *all = t->mappings.ptr;
     const uint32_t *refs = (const uint32_t *)t->refs.ptr + r->ref_first;
-    uint64_t next_from = UINT64_MAX;
+    uint64_t next_from = UINT64_MAX, gone_at = 0; /* of newer ones: one comes, the last went */
     for (size_t i = r->ref_count; i-- > 0;) {
         const mapping *m = &all[refs[i]];
         if (m->from <= time && time < m->to) {
-            *from = m->from;
+            *from = m->from > gone_at ? m->from : gone_at;
             *to = m->to < next_from ? m->to : next_from;
             return m;
         }
-        next_from = m->from > time ? m->from : next_from;
+        if (m->from > time)
+            next_from = m->from;
+        else if (m->to > gone_at)
+            gone_at = m->to;
     }
     return NULL;
 }
@@ -715,6 +778,10 @@ static const mapping *mapping_at(const timeline *t, const range *r, uint64_t tim
 static bool find_own(const timeline *t, const process *p, uint64_t time, uint64_t addr,
                      timeline_place *place, uint64_t *vacant_start, uint64_t *vacant_end)
 {
+    *vacant_start = 0;
+    *vacant_end = UINT64_MAX;
+    if (p->range_count == 0)
+        return false;
     const range *ranges = (const range *)t->ranges.ptr + p->range_first;
     size_t n = ranges_up_to(t, p, addr);
     *vacant_start = n ? ranges[n - 1].end : 0;

@@ -69,8 +69,11 @@ uint32_t trace_add_source(trace *t, spgo_str name, trace_counter counter, uint64
         t->sources = grown;
         t->source_cap = cap;
     }
-    t->sources[t->source_count] = (trace_source){
-        .name = intern_add(&t->names, name), .counter = counter, .interval = interval};
+    spgo_str kept = intern_add(&t->names, name);
+    if (t->names.failed)
+        return TIMELINE_NONE;
+    t->sources[t->source_count] =
+        (trace_source){.name = kept, .counter = counter, .interval = interval};
     return (uint32_t)t->source_count++;
 }
 

@@ -49,6 +49,8 @@ struct etl_session {
     uint32_t trigger_cpus;
     recent samples;
     stack_keys *keys;
+    const stack_waiter *waiter; /* of the key being defined, next to get its frames */
+    etl_record defining;        /* the record that does */
     uint64_t start_bytes; /* of the run's progress, when the reading began */
     unsigned since_release;
 };
@@ -117,14 +119,16 @@ static uint32_t source_index(session *s, uint32_t number, spgo_str name, uint64_
     return index;
 }
 
-static void note_interval(session *s, const etl_record *r)
+static bool note_interval(session *s, const etl_record *r)
 {
     etl_interval interval;
     char name[256];
-    if (!etl_decode_interval(r, &interval))
-        return;
-    size_t len = text_from_utf16_into(name, sizeof name, interval.name);
-    source_index(s, interval.source, (spgo_str){name, len}, interval.new_interval);
+    if (!etl_decode_interval(r, &interval)) {
+        s->t->tally.bad_records++;
+        return true;
+    }
+    spgo_str text = {name, text_from_utf16_into(name, sizeof name, interval.name)};
+    return source_index(s, interval.source, text, interval.new_interval) != TIMELINE_NONE;
 }
 
 static bool is_kernel_addr(const etl_record *r, uint64_t addr)
@@ -230,8 +234,7 @@ static bool survey_record(session *s, const etl_record *r)
     case ETL_EV_INTERVAL_SET:
     case ETL_EV_INTERVAL_DC_START:
     case ETL_EV_INTERVAL_DC_END:
-        note_interval(s, r);
-        break;
+        return note_interval(s, r);
     case ETL_EV_LOST_EVENT:
         s->t->tally.lost_events++;
         break;
@@ -256,10 +259,11 @@ static spgo_code survey_file(session *s, trace_file *f, spgo_error *err)
         etl_record r;
         for (bool ok = etl_walk_buffer(&w, i); ok && etl_walk_next(&w, &r);) {
             s->t->tally.records++;
-            if (!survey_record(s, &r))
-                ok = false;
+            ok = survey_record(s, &r);
+            if (!ok)
+                code = spgo_fail_nomem(err, "trace.etl", 1);
         }
-        if (w.scratch.failed)
+        if (code == SPGO_OK && w.scratch.failed)
             code = spgo_fail_nomem(err, "trace.etl", b->data_end);
         os_input_release(f->bytes, b->offset);
         trace_report_progress(s->t, before + b->offset + b->size_bytes);
@@ -276,23 +280,22 @@ static spgo_code survey_file(session *s, trace_file *f, spgo_error *err)
 static bool learn_path(void *ctx, const timeline_image *image)
 {
     image_ids *ids = ctx;
-    bool is_exact;
-    const spgo_image_id *id = image_ids_at(ids, image->start, image->pid, image->time, &is_exact);
-    return !id || !is_exact || image->path.len == 0 ||
-           image_ids_learn(ids, image->path, image->size, id);
+    const spgo_image_id *id = image_ids_take(ids, image->start, image->pid, image->time);
+    return !id || image->path.len == 0 || image_ids_learn(ids, image->path, image->size, id);
 }
 
 static bool resolve_image(void *ctx, const timeline_image *image, uint32_t *which,
                           uint64_t *rva_of_start)
 {
     session *s = ctx;
-    const image_ids *ids = s->etl->ids;
-    bool is_exact;
-    const spgo_image_id *at = image_ids_at(ids, image->start, image->pid, image->time, &is_exact);
-    const spgo_image_id *id = at && is_exact ? at : image_ids_of_path(ids, image->path, image->size);
+    image_ids *ids = s->etl->ids;
+    const spgo_image_id *id = image_ids_take(ids, image->start, image->pid, image->time);
     if (!id)
-        id = at;
+        id = image_ids_of_path(ids, image->path, image->size);
+    if (!id)
+        id = image_ids_nearest(ids, image->start, image->pid, image->time);
     *which = module_table_add(s->t->modules, image->path, id);
+    s->no_memory |= *which == TIMELINE_NONE;
     *rva_of_start = 0;
     s->t->tally.images++;
     s->t->tally.images_with_id += id != NULL;
@@ -311,12 +314,15 @@ spgo_code etl_session_survey(session *s, spgo_error *err)
         return spgo_fail_nomem(err, "trace.etl", SOURCE_NUMBERS * sizeof *e->source_of);
     s->kernel_start = KERNEL_START_32;
     e->timer_source = source_index(s, 0, text_str("Timer"), 0);
+    if (e->timer_source == TIMELINE_NONE)
+        return spgo_fail_nomem(err, "trace.etl", 1);
     for (size_t i = 0; i < s->file_count; i++)
         SPGO_TRY(survey_file(s, s->files[i], err));
     image_ids_seal(e->ids);
     if (!timeline_each_image(s->who, learn_path, e->ids))
         return spgo_fail_nomem(err, "trace.etl", 1);
-    return timeline_seal(s->who, resolve_image, s, err);
+    SPGO_TRY(timeline_seal(s->who, resolve_image, s, err));
+    return s->no_memory ? spgo_fail_nomem(err, "trace.etl", 1) : SPGO_OK;
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -372,13 +378,16 @@ static uint32_t process_of_thread(const session *s, uint32_t tid, uint64_t time)
 
 static uint32_t process_of(const session *s, uint32_t pid, uint32_t tid, uint64_t time)
 {
-    uint32_t process = timeline_process_at(s->who, pid, time);
+    uint32_t process =
+        pid == TIMELINE_KERNEL_PID ? TIMELINE_NONE : timeline_process_at(s->who, pid, time);
     return process != TIMELINE_NONE ? process : process_of_thread(s, tid, time);
 }
 
 static bool add_ip(session *s, trace_batch *batch, const etl_record *r, const etl_sample *sample,
                    uint32_t source)
 {
+    if (source == TIMELINE_NONE)
+        return false;
     note_trigger(s->etl, r, sample->tid);
     recent_add(&s->etl->samples, r->time, sample->tid);
     trace_sample out = {.time = r->time,
@@ -493,18 +502,30 @@ static bool use_stack_key(session *s, const etl_record *r)
     return true;
 }
 
+/* Gives the frames of the key being defined to those that wait for it, as many as the batch takes:
+ * a key that thousands of processes used goes on in the next one. */
+static bool serve_waiters(session *s, trace_batch *batch)
+{
+    struct etl_session *e = s->etl;
+    etl_stack stack;
+    bool ok = e->waiter && etl_decode_stack(&e->defining, &stack);
+    for (; ok && e->waiter && !batch_is_full(batch); e->waiter = stack_keys_next(e->keys, e->waiter))
+        ok = add_frames(batch, &e->defining, &stack, e->waiter->process, e->waiter->time,
+                        e->waiter->hits);
+    if (!e->waiter)
+        stack_keys_done(e->keys);
+    return ok;
+}
+
 static bool define_stack_key(session *s, trace_batch *batch, const etl_record *r)
 {
+    struct etl_session *e = s->etl;
     etl_stack stack;
     if (!etl_decode_stack(r, &stack))
         return true;
-    stack_keys *keys = s->etl->keys;
-    const stack_waiter *w = stack_keys_take(keys, stack.key);
-    bool ok = true;
-    for (; w && ok; w = stack_keys_next(keys, w))
-        ok = add_frames(batch, r, &stack, w->process, w->time, w->hits);
-    stack_keys_done(keys);
-    return ok;
+    e->waiter = stack_keys_take(e->keys, stack.key);
+    e->defining = *r;
+    return !e->waiter || serve_waiters(s, batch);
 }
 
 /* One record of the reading; false without memory. */
@@ -557,11 +578,12 @@ bool etl_session_read(session *s, trace_batch *batch, spgo_error *err)
     etl_record r;
     size_t file;
     while (!batch_is_full(batch)) {
-        if (!etl_stream_next(e->stream, &r, &file)) {
+        bool is_serving = e->waiter != NULL; /* the record of before is not done yet */
+        if (!is_serving && !etl_stream_next(e->stream, &r, &file)) {
             s->t->tally.stacks_undefined += stack_keys_waiting(e->keys);
             return false;
         }
-        if (!read_record(s, batch, &r)) {
+        if (!(is_serving ? serve_waiters(s, batch) : read_record(s, batch, &r))) {
             spgo_fail_nomem(err, "trace.etl", batch->addr_cap * sizeof *batch->addrs);
             return false;
         }

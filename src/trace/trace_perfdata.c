@@ -31,6 +31,7 @@ typedef struct mapped_id {
 
 struct perfdata_session {
     bool by_time, is_order_known;
+    bool no_memory; /* for a build-id */
     mapped_id *ids;
     size_t id_count, id_cap;
     elf_images *images;
@@ -97,8 +98,10 @@ static uint64_t tag_of(struct perfdata_session *p, const perfdata_mmap *m)
     if (p->id_count == p->id_cap) {
         size_t cap = p->id_cap ? p->id_cap * 2 : 64;
         mapped_id *grown = realloc(p->ids, cap * sizeof *grown);
-        if (!grown)
+        if (!grown) {
+            p->no_memory = true;
             return 0;
+        }
         p->ids = grown;
         p->id_cap = cap;
     }
@@ -235,6 +238,7 @@ static bool resolve_image(void *ctx, const timeline_image *image, uint32_t *whic
     *which = module_table_add(s->t->modules, image->path, has_id ? &id : NULL);
     s->t->tally.images++;
     s->t->tally.images_with_id += has_id;
+    s->no_memory |= *which == TIMELINE_NONE || elf_images_failed(p->images);
     return *which != TIMELINE_NONE;
 }
 
@@ -272,7 +276,8 @@ spgo_code perfdata_session_survey(session *s, spgo_error *err)
     if (!p->images)
         return spgo_fail_nomem(err, "trace.perfdata", 1);
     SPGO_TRY(survey_all(s, err));
-    return timeline_seal(s->who, resolve_image, s, err);
+    SPGO_TRY(timeline_seal(s->who, resolve_image, s, err));
+    return s->no_memory || p->no_memory ? spgo_fail_nomem(err, "trace.perfdata", 1) : SPGO_OK;
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -332,8 +337,11 @@ static uint32_t source_of_attr(session *s, size_t attr)
 static bool add_ip(session *s, trace_batch *batch, const perfdata_sample *sample,
                    trace_sample *out)
 {
+    uint32_t source = source_of_attr(s, sample->attr_index);
+    if (source == TIMELINE_NONE)
+        return false;
     out->part = TRACE_IP;
-    out->counter = (uint8_t)trace_note_sample(s->t, source_of_attr(s, sample->attr_index));
+    out->counter = (uint8_t)trace_note_sample(s->t, source);
     if (out->counter == TRACE_COUNTER_TIMER)
         s->t->tally.timer_samples++;
     else
@@ -358,9 +366,10 @@ static bool add_branches(session *s, trace_batch *batch, const perfdata_sample *
     if (!addrs)
         return false;
     const uint8_t *p = sample->branches.ptr;
+    const bool is_big = perfdata_is_big_endian(data);
     for (size_t i = 0; i < sample->branch_count; i++, p += 24) {
-        addrs[2 * i] = perfdata_u64(data, p);
-        addrs[2 * i + 1] = perfdata_u64(data, p + 8);
+        addrs[2 * i] = perfdata_word(is_big, p);
+        addrs[2 * i + 1] = perfdata_word(is_big, p + 8);
     }
     out->flags = 0;
     return true;
@@ -392,8 +401,11 @@ static bool read_sample(session *s, trace_batch *batch, const perfdata_record *r
         return true;
     }
     uint64_t when = order_of(s, r, sample.sid.time_ns);
-    trace_sample out = {
-        .time = when, .hits = 1, .process = timeline_process_at(s->who, sample.sid.pid, when)};
+    bool has_pid = sample.sid.pid != TIMELINE_KERNEL_PID; /* -1: of a task that is gone */
+    trace_sample out = {.time = when,
+                        .hits = 1,
+                        .process = has_pid ? timeline_process_at(s->who, sample.sid.pid, when)
+                                           : TIMELINE_NONE};
     if (sample.has_ip && !add_ip(s, batch, &sample, &out))
         return false;
     if (sample.branch_count && !add_branches(s, batch, &sample, &out))

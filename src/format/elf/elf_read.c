@@ -218,7 +218,7 @@ static bool find_build_id(elf_file *f, uint64_t off, uint64_t size, uint64_t ali
 static void set_image_id(elf_image *out)
 {
     size_t kept = out->build_id_size < sizeof out->id.guid.bytes ? out->build_id_size
-                                                                  : sizeof out->id.guid.bytes;
+                                                                 : sizeof out->id.guid.bytes;
     memcpy(out->id.guid.bytes, out->build_id, kept);
 }
 

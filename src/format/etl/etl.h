@@ -59,16 +59,16 @@ typedef struct etl_header {
 } etl_header;
 
 typedef struct etl_buffer {
-    uint64_t offset;      /* in the file */
-    uint32_t size_bytes;  /* in the file */
-    uint32_t data_end;    /* end of records counted from the buffer's start, uncompressed */
-    uint64_t time;        /* of the flush */
+    uint64_t offset;     /* in the file */
+    uint32_t size_bytes; /* in the file */
+    uint32_t data_end;   /* end of records counted from the buffer's start, uncompressed */
+    uint64_t time;       /* of the flush */
     uint64_t sequence;
     uint16_t cpu;
     uint16_t logger_id;
-    uint16_t flags;       /* ETL_FLAG_* */
-    uint16_t type;        /* 0 generic, 4 header, ... */
-    bool is_cut;          /* the file ends inside it */
+    uint16_t flags; /* ETL_FLAG_* */
+    uint16_t type;  /* 0 generic, 4 header, ... */
+    bool is_cut;    /* the file ends inside it */
 } etl_buffer;
 
 typedef struct etl_file etl_file;
@@ -97,10 +97,20 @@ uint64_t etl_relative_ns(const etl_header *h, uint64_t raw_time);
 /* ------------------------------------------------------------------ records */
 
 typedef enum etl_record_type {
-    ETL_SYSTEM32 = 1, ETL_SYSTEM64 = 2, ETL_COMPACT32 = 3, ETL_COMPACT64 = 4,
-    ETL_FULL32 = 10, ETL_INSTANCE32 = 11, ETL_ERROR = 13, ETL_MESSAGE = 15,
-    ETL_PERFINFO32 = 16, ETL_PERFINFO64 = 17, ETL_EVENT32 = 18, ETL_EVENT64 = 19,
-    ETL_FULL64 = 20, ETL_INSTANCE64 = 21
+    ETL_SYSTEM32 = 1,
+    ETL_SYSTEM64 = 2,
+    ETL_COMPACT32 = 3,
+    ETL_COMPACT64 = 4,
+    ETL_FULL32 = 10,
+    ETL_INSTANCE32 = 11,
+    ETL_ERROR = 13,
+    ETL_MESSAGE = 15,
+    ETL_PERFINFO32 = 16,
+    ETL_PERFINFO64 = 17,
+    ETL_EVENT32 = 18,
+    ETL_EVENT64 = 19,
+    ETL_FULL64 = 20,
+    ETL_INSTANCE64 = 21
 } etl_record_type;
 
 /* "SYS64", "PI64", "FULL32", "EVH64", ...; "T<n>" style names are the caller's business: NULL if
@@ -109,26 +119,26 @@ const char *etl_record_type_name(uint8_t type);
 
 /* One record. Views stay valid until the walk or stream moves on to another buffer. */
 typedef struct etl_record {
-    uint64_t buffer_off;  /* file offset of its buffer */
-    uint32_t offset;      /* of the record in its (uncompressed) buffer */
-    uint16_t size_bytes;  /* header included, padding not */
-    uint8_t type;         /* etl_record_type */
-    uint8_t ptr_size;     /* 4 or 8, from the record's own type */
-    uint64_t time;        /* raw clock; of the record before where the header has none */
-    uint32_t pid, tid;    /* ETL_NO_ID where the header has none */
+    uint64_t buffer_off; /* file offset of its buffer */
+    uint32_t offset;     /* of the record in its (uncompressed) buffer */
+    uint16_t size_bytes; /* header included, padding not */
+    uint8_t type;        /* etl_record_type */
+    uint8_t ptr_size;    /* 4 or 8, from the record's own type */
+    uint64_t time;       /* raw clock; of the record before where the header has none */
+    uint32_t pid, tid;   /* ETL_NO_ID where the header has none */
     uint16_t cpu;
-    bool has_hook;        /* SYSTEM, COMPACT, PERFINFO: hook is the identity; else guid is */
-    uint16_t hook;        /* group << 8 | opcode */
-    spgo_guid guid;       /* class or provider; all zero for hooks */
-    uint16_t id;          /* EVENT_HEADER only */
-    uint8_t opcode;       /* low byte of the hook, class opcode or event opcode */
+    bool has_hook;  /* SYSTEM, COMPACT, PERFINFO: hook is the identity; else guid is */
+    uint16_t hook;  /* group << 8 | opcode */
+    spgo_guid guid; /* class or provider; all zero for hooks */
+    uint16_t id;    /* EVENT_HEADER only */
+    uint8_t opcode; /* low byte of the hook, class opcode or event opcode */
     uint8_t level, channel;
     uint16_t version;
     uint16_t task;
     uint64_t keyword;
-    uint8_t pmc_count;    /* PERFINFO with counter values: n and the values (u64 each) */
+    uint8_t pmc_count; /* PERFINFO with counter values: n and the values (u64 each) */
     spgo_span pmc_values;
-    spgo_span extended;   /* EVENT_HEADER: the chain of extended items, empty if none */
+    spgo_span extended; /* EVENT_HEADER: the chain of extended items, empty if none */
     spgo_span payload;
 } etl_record;
 
@@ -140,7 +150,8 @@ typedef struct etl_walk {
     bytes scratch;
     const uint8_t *data; /* the buffer's bytes, uncompressed, or NULL when it could not be had */
     uint32_t pos, end;
-    uint64_t last_time; /* of the last record that has one */
+    bool is_partial;      /* the buffer goes on behind `end`, but those bytes could not be had */
+    uint64_t last_time;   /* of the last record that has one */
     uint64_t bad_records; /* records skipped as damaged, over the life of the walk */
     uint64_t bad_buffers;
     diag *d;
@@ -177,28 +188,51 @@ void etl_stream_close(etl_stream *s); /* NULL is fine */
 /* The events whose payload is understood here, whichever of its forms a file carries. */
 typedef enum etl_event {
     ETL_EV_UNKNOWN,
-    ETL_EV_HEADER,           /* 0x0000 */
-    ETL_EV_EXTENSION,        /* 0x0005 and 0x0020 */
-    ETL_EV_PROCESS_START, ETL_EV_PROCESS_END, ETL_EV_PROCESS_DC_START, ETL_EV_PROCESS_DC_END,
+    ETL_EV_HEADER,    /* 0x0000 */
+    ETL_EV_EXTENSION, /* 0x0005 and 0x0020 */
+    ETL_EV_PROCESS_START,
+    ETL_EV_PROCESS_END,
+    ETL_EV_PROCESS_DC_START,
+    ETL_EV_PROCESS_DC_END,
     ETL_EV_PROCESS_DEFUNCT,
-    ETL_EV_THREAD_START, ETL_EV_THREAD_END, ETL_EV_THREAD_DC_START, ETL_EV_THREAD_DC_END,
+    ETL_EV_THREAD_START,
+    ETL_EV_THREAD_END,
+    ETL_EV_THREAD_DC_START,
+    ETL_EV_THREAD_DC_END,
     ETL_EV_THREAD_NAME,
     ETL_EV_CSWITCH,
-    ETL_EV_IMAGE_LOAD, ETL_EV_IMAGE_UNLOAD, ETL_EV_IMAGE_DC_START, ETL_EV_IMAGE_DC_END,
-    ETL_EV_IMAGE_ID, ETL_EV_IMAGE_NO_DEBUG, ETL_EV_IMAGE_RSDS, ETL_EV_IMAGE_ILRSDS,
+    ETL_EV_IMAGE_LOAD,
+    ETL_EV_IMAGE_UNLOAD,
+    ETL_EV_IMAGE_DC_START,
+    ETL_EV_IMAGE_DC_END,
+    ETL_EV_IMAGE_ID,
+    ETL_EV_IMAGE_NO_DEBUG,
+    ETL_EV_IMAGE_RSDS,
+    ETL_EV_IMAGE_ILRSDS,
     ETL_EV_IMAGE_FILE_VERSION,
-    ETL_EV_BUILD_INFO, ETL_EV_SYSTEM_PATHS, ETL_EV_VOLUME_MAPPING,
-    ETL_EV_SAMPLED_PROFILE,  /* 0x0F2E */
-    ETL_EV_SAMPLED_CACHE,    /* 0x0F37 */
-    ETL_EV_PMC_INTERRUPT,    /* 0x0F2F */
-    ETL_EV_PMC_NAMES,        /* 0x0F30 */
-    ETL_EV_INTERVAL_SET, ETL_EV_INTERVAL_DC_START, ETL_EV_INTERVAL_DC_END,
-    ETL_EV_SYSCALL_ENTER, ETL_EV_SYSCALL_EXIT,
+    ETL_EV_BUILD_INFO,
+    ETL_EV_SYSTEM_PATHS,
+    ETL_EV_VOLUME_MAPPING,
+    ETL_EV_SAMPLED_PROFILE, /* 0x0F2E */
+    ETL_EV_SAMPLED_CACHE,   /* 0x0F37 */
+    ETL_EV_PMC_INTERRUPT,   /* 0x0F2F */
+    ETL_EV_PMC_NAMES,       /* 0x0F30 */
+    ETL_EV_INTERVAL_SET,
+    ETL_EV_INTERVAL_DC_START,
+    ETL_EV_INTERVAL_DC_END,
+    ETL_EV_SYSCALL_ENTER,
+    ETL_EV_SYSCALL_EXIT,
     ETL_EV_MARK,
-    ETL_EV_LBR,              /* 0x0C20 */
-    ETL_EV_STACK, ETL_EV_STACK_KEY_KERNEL, ETL_EV_STACK_KEY_USER,
-    ETL_EV_STACK_KEY_CREATE, ETL_EV_STACK_KEY_DELETE, ETL_EV_STACK_KEY_RUNDOWN,
-    ETL_EV_LOST_EVENT, ETL_EV_LOST_BUFFER, ETL_EV_LOST_FILE,
+    ETL_EV_LBR, /* 0x0C20 */
+    ETL_EV_STACK,
+    ETL_EV_STACK_KEY_KERNEL,
+    ETL_EV_STACK_KEY_USER,
+    ETL_EV_STACK_KEY_CREATE,
+    ETL_EV_STACK_KEY_DELETE,
+    ETL_EV_STACK_KEY_RUNDOWN,
+    ETL_EV_LOST_EVENT,
+    ETL_EV_LOST_BUFFER,
+    ETL_EV_LOST_FILE,
     ETL_EV_COUNT
 } etl_event;
 
@@ -269,8 +303,8 @@ bool etl_decode_volume(const etl_record *r, etl_volume *out); /* SYSTEM_PATHS to
 typedef struct etl_sample {
     uint64_t ip;
     uint32_t tid;
-    uint16_t count;  /* SAMPLED_PROFILE; 1 for a PMC interrupt */
-    uint8_t flags;   /* SAMPLED_PROFILE: bit 0 in DPC, bit 1 in ISR, bits 3-7 priority */
+    uint16_t count; /* SAMPLED_PROFILE; 1 for a PMC interrupt */
+    uint8_t flags;  /* SAMPLED_PROFILE: bit 0 in DPC, bit 1 in ISR, bits 3-7 priority */
     uint8_t rank;
     uint16_t source; /* PMC_INTERRUPT: profile source; SAMPLED_PROFILE: 0 */
 } etl_sample;

@@ -410,7 +410,8 @@ static bool read_lbr(reader *c, const etl_record *r, unsigned ptr_size, void *ou
     if (is_padded)
         reader_skip(c, HEAD_PADDING);
     left = reader_left(c);
-    bool is_whole = ptr_size == 8 ? is_padded && left % ENTRY64_SIZE == 0 : left % ENTRY32_SIZE == 0;
+    bool is_whole =
+        ptr_size == 8 ? is_padded && left % ENTRY64_SIZE == 0 : left % ENTRY32_SIZE == 0;
     if (!is_whole)
         return false;
     l->branches = reader_bytes(c, left);

@@ -805,8 +805,8 @@ static kind_line kind_text(const kind *k)
         snprintf(line.text, sizeof line.text, "%s\t0x%04X\t\t\t%u", type, (unsigned)k->hook,
                  (unsigned)k->version);
     else
-        snprintf(line.text, sizeof line.text, "%s\t%s\t%u\t%s\t%u", type, guid,
-                 (unsigned)k->opcode, id, (unsigned)k->version);
+        snprintf(line.text, sizeof line.text, "%s\t%s\t%u\t%s\t%u", type, guid, (unsigned)k->opcode,
+                 id, (unsigned)k->version);
     return line;
 }
 

@@ -29,7 +29,7 @@ void etl_dump_record_fields(out *o, json *j, const etl_record *r);
 
 /* How many records there are of each kind: header type, hook or GUID, opcode, id, version. */
 typedef struct etl_tally etl_tally;
-etl_tally *etl_tally_new(void); /* NULL: no memory */
+etl_tally *etl_tally_new(void);                        /* NULL: no memory */
 bool etl_tally_add(etl_tally *t, const etl_record *r); /* false: no memory, not counted */
 size_t etl_tally_kind_count(const etl_tally *t);
 /*
@@ -38,6 +38,6 @@ size_t etl_tally_kind_count(const etl_tally *t);
  * EVENT_HEADER records. JSON: a member "kinds", an array of objects.
  */
 bool etl_dump_tally(out *o, json *j, const etl_tally *t); /* false: no memory, nothing written */
-void etl_tally_free(etl_tally *t); /* NULL is fine */
+void etl_tally_free(etl_tally *t);                        /* NULL is fine */
 
 #endif

@@ -7,13 +7,11 @@
 #include <format/etl/etl_internal.h>
 #include <format/etl/etl_write.h>
 
-#define GUID(d1, d2, d3, ...)                                                                      \
-    {                                                                                              \
-        {                                                                                          \
-            (d1) & 0xff, (d1) >> 8 & 0xff, (d1) >> 16 & 0xff, (d1) >> 24 & 0xff, (d2) & 0xff,      \
-                (d2) >> 8, (d3) & 0xff, (d3) >> 8, __VA_ARGS__                                     \
-        }                                                                                          \
-    }
+/* clang-format off */
+#define GUID(d1, d2, d3, ...)                                                                     \
+    {{(d1) & 0xff, (d1) >> 8 & 0xff, (d1) >> 16 & 0xff, (d1) >> 24 & 0xff,                        \
+      (d2) & 0xff, (d2) >> 8, (d3) & 0xff, (d3) >> 8, __VA_ARGS__}}
+/* clang-format on */
 
 #define ETL_CLASS(id, code, guid) const spgo_guid ETL_GUID_##id = guid;
 #include <format/etl/etl_names.def>

@@ -34,8 +34,9 @@ static const char *other_format(spgo_span b)
         {4, "MSCF", "a cabinet archive (unpack it first)"},
         {2, "\x1f\x8b", "a gzip file (unpack it first)"},
         {8, "PERFILE2", "a perf.data file"},
-        {4, "\x7f"
-            "ELF",
+        {4,
+         "\x7f"
+         "ELF",
          "an ELF file"},
         {2, "MZ", "a Windows program"},
         {4, ":TPS", "an SPT file"},
@@ -213,9 +214,9 @@ static bool plausible_at(const etl_file *f, uint64_t at)
     if (left < ETL_BUFFER_HEADER_SIZE)
         return true;
     raw_buffer b = read_raw(f->bytes.ptr + at);
-    return b.size >= ETL_BUFFER_HEADER_SIZE && (b.size <= left || b.size == f->header.buffer_size) &&
-           b.type <= 7 && b.flags < 0x80 && b.saved <= LIMIT_ETL_BUFFER_BYTES &&
-           !is_filler(f->bytes.ptr + at);
+    return b.size >= ETL_BUFFER_HEADER_SIZE &&
+           (b.size <= left || b.size == f->header.buffer_size) && b.type <= 7 && b.flags < 0x80 &&
+           b.saved <= LIMIT_ETL_BUFFER_BYTES && !is_filler(f->bytes.ptr + at);
 }
 
 /* The same with every redundancy there is, for a search at any position. */
@@ -276,6 +277,16 @@ static uint32_t data_end(const raw_buffer *b, uint32_t size_max, uint64_t at, di
     return b->flags & ETL_FLAG_COMPRESSED ? ETL_BUFFER_HEADER_SIZE : size_max;
 }
 
+/* How large an expanded buffer may be: the logger's buffer size, if it can be believed. */
+static uint32_t expanded_max(const etl_file *f)
+{
+    enum { USUAL_MAX = 1 << 20 };
+    uint32_t size = f->header.buffer_size;
+    if (size > LIMIT_ETL_BUFFER_BYTES)
+        return LIMIT_ETL_BUFFER_BYTES;
+    return size > USUAL_MAX ? size : USUAL_MAX;
+}
+
 static spgo_code add_buffer(etl_file *f, uint64_t at, uint32_t size, bool is_cut, diag *d,
                             spgo_error *err)
 {
@@ -292,7 +303,7 @@ static spgo_code add_buffer(etl_file *f, uint64_t at, uint32_t size, bool is_cut
     bool compressed = raw.flags & ETL_FLAG_COMPRESSED;
     uint32_t size_max = is_cut && raw.size > size ? raw.size : size;
     if (compressed)
-        size_max = LIMIT_ETL_BUFFER_BYTES;
+        size_max = expanded_max(f);
     uint32_t end = data_end(&raw, size_max, at, d);
     f->buffers[f->buffer_count++] = (etl_buffer){
         .offset = at,

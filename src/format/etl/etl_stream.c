@@ -344,15 +344,14 @@ static spgo_code check_clocks(const etl_file *const *files, size_t count, diag *
         const etl_header *b = &files[i]->header;
         if (etl_clock_freq(a) != etl_clock_freq(b) ||
             (a->clock_type == ETL_CLOCK_SYSTEM) != (b->clock_type == ETL_CLOCK_SYSTEM))
-            return spgo_fail(err, SPGO_MISMATCH, "etl.stream", SPGO_NO_OFFSET,
-                             "file %zu counts time at %" PRIu64 " Hz (clock %" PRIu32
-                             "), the first one at %" PRIu64 " Hz (clock %" PRIu32
-                             "): they are not of one trace",
-                             i + 1, etl_clock_freq(b), b->clock_type, etl_clock_freq(a),
-                             a->clock_type);
+            return spgo_fail(
+                err, SPGO_MISMATCH, "etl.stream", SPGO_NO_OFFSET,
+                "file %zu counts time at %" PRIu64 " Hz (clock %" PRIu32
+                "), the first one at %" PRIu64 " Hz (clock %" PRIu32 "): they are not of one trace",
+                i + 1, etl_clock_freq(b), b->clock_type, etl_clock_freq(a), a->clock_type);
         uint64_t at_a = etl_filetime(a, b->first_time);
-        uint64_t apart = at_a > b->start_filetime ? at_a - b->start_filetime
-                                                  : b->start_filetime - at_a;
+        uint64_t apart =
+            at_a > b->start_filetime ? at_a - b->start_filetime : b->start_filetime - at_a;
         if (apart / 10000000 > APART_MAX_S)
             diag_add(d, SPGO_MISMATCH, SPGO_NO_OFFSET,
                      "by the clock of the first file, file %zu starts %" PRIu64

@@ -72,8 +72,8 @@ static bool expand_buffer(etl_walk *w, const etl_buffer *b)
     bytes_clear(&w->scratch);
     if (b->data_end <= ETL_BUFFER_HEADER_SIZE || !bytes_reserve(&w->scratch, b->data_end)) {
         if (b->data_end > ETL_BUFFER_HEADER_SIZE)
-            diag_add(w->d, SPGO_NOMEM, b->offset, "no memory to expand a buffer of %" PRIu32
-                     " bytes", b->data_end);
+            diag_add(w->d, SPGO_NOMEM, b->offset,
+                     "no memory to expand a buffer of %" PRIu32 " bytes", b->data_end);
         w->scratch.failed = false;
         return false;
     }
@@ -84,7 +84,8 @@ static bool expand_buffer(etl_walk *w, const etl_buffer *b)
     size_t made = xpress_expand_some(in, w->scratch.ptr + ETL_BUFFER_HEADER_SIZE, wanted, &used);
     w->data = w->scratch.ptr;
     w->end = (uint32_t)(ETL_BUFFER_HEADER_SIZE + made);
-    if (made < wanted) {
+    w->is_partial = made < wanted;
+    if (w->is_partial) {
         diag_add(w->d, b->is_cut ? SPGO_TRUNCATED : SPGO_CORRUPT,
                  b->offset + ETL_BUFFER_HEADER_SIZE + used,
                  "the buffer at offset %" PRIu64 " expands to %zu of %zu bytes; the records in "
@@ -106,6 +107,7 @@ bool etl_walk_buffer(etl_walk *w, size_t buffer_index)
     if (!(b->flags & ETL_FLAG_COMPRESSED)) {
         w->data = w->file->bytes.ptr + b->offset;
         w->end = b->data_end;
+        w->is_partial = b->is_cut;
     } else if (!expand_buffer(w, b)) {
         w->bad_buffers++;
         return false;
@@ -302,8 +304,7 @@ static bool plausible_record(const etl_walk *w, uint32_t pos)
     if (next >= w->end || w->end - next < RECORD_ALIGN)
         return true;
     p = w->data + next;
-    return is_known(p) &&
-           (kind_at(p, w->end - next, &size) || w->file->buffers[w->buffer_index].is_cut);
+    return is_known(p) && (kind_at(p, w->end - next, &size) || w->is_partial);
 }
 
 static void find_next_record(etl_walk *w)
@@ -339,7 +340,7 @@ static void note_bad_record(etl_walk *w, const char *what)
 /* At w->pos is no record that fits: the end, filler or damage. */
 static void pass_damage(etl_walk *w, bool runs_over)
 {
-    if ((runs_over && w->file->buffers[w->buffer_index].is_cut) || only_filler(w)) {
+    if ((runs_over && w->is_partial) || only_filler(w)) {
         w->pos = w->end;
         return;
     }

@@ -50,12 +50,18 @@ static bool long_length(expander *x, uint32_t *length)
     return true;
 }
 
-/* The copy may overlap its own output, then it repeats the last `distance` bytes. */
-static void copy_match(uint8_t *to, size_t distance, size_t length)
+/*
+ * The copy may overlap its own output, then it repeats the last `distance` bytes. Most matches are
+ * short and far enough back for steps of a word, which may write up to 7 bytes too many: `room`
+ * says how far they may.
+ */
+static void copy_match(uint8_t *to, size_t distance, size_t length, size_t room)
 {
+    enum { WORD = 8 };
     const uint8_t *from = to - distance;
-    if (distance >= length) {
-        memcpy(to, from, length);
+    if (distance >= WORD && room >= length + WORD) {
+        for (size_t i = 0; i < length; i += WORD)
+            memcpy(to + i, from + i, WORD);
     } else if (distance == 1) {
         memset(to, *from, length);
     } else {
@@ -66,6 +72,9 @@ static void copy_match(uint8_t *to, size_t distance, size_t length)
 
 size_t xpress_expand_some(spgo_span in, uint8_t *out, size_t out_len, size_t *used)
 {
+    *used = 0;
+    if (in.len == 0)
+        return 0;
     expander x = {in.ptr, in.ptr + in.len, NULL};
     size_t made = 0;
     uint32_t flags = 0;
@@ -98,7 +107,7 @@ size_t xpress_expand_some(spgo_span in, uint8_t *out, size_t out_len, size_t *us
             break;
         if (copied > out_len - made)
             copied = out_len - made;
-        copy_match(out + made, distance, copied);
+        copy_match(out + made, distance, copied, out_len - made);
         made += copied;
     }
     *used = (size_t)(x.src - in.ptr);

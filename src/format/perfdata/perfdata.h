@@ -18,11 +18,11 @@ typedef struct perfdata_attr {
     uint64_t sample_period; /* or frequency, with the freq flag */
     uint64_t sample_type;   /* PERF_SAMPLE_* */
     uint64_t read_format;
-    uint64_t flags;         /* PERFDATA_ATTR_*: the bit field, first field in bit 0 */
+    uint64_t flags; /* PERFDATA_ATTR_*: the bit field, first field in bit 0 */
     uint64_t branch_sample_type;
     uint64_t sample_regs_user, sample_regs_intr;
-    size_t id_count;        /* ids whose records belong to this event */
-    spgo_str name;          /* of the event description or an event update; empty if none */
+    size_t id_count; /* ids whose records belong to this event */
+    spgo_str name;   /* of the event description or an event update; empty if none */
 } perfdata_attr;
 
 /* Bits of perfdata_attr.flags that say what the records look like. */
@@ -32,17 +32,30 @@ typedef struct perfdata_attr {
 
 /* Bits of perfdata_attr.sample_type: which fields a sample has. */
 enum {
-    PERFDATA_SAMPLE_IP = 1 << 0, PERFDATA_SAMPLE_TID = 1 << 1, PERFDATA_SAMPLE_TIME = 1 << 2,
-    PERFDATA_SAMPLE_ADDR = 1 << 3, PERFDATA_SAMPLE_READ = 1 << 4,
-    PERFDATA_SAMPLE_CALLCHAIN = 1 << 5, PERFDATA_SAMPLE_ID = 1 << 6, PERFDATA_SAMPLE_CPU = 1 << 7,
-    PERFDATA_SAMPLE_PERIOD = 1 << 8, PERFDATA_SAMPLE_STREAM_ID = 1 << 9,
-    PERFDATA_SAMPLE_RAW = 1 << 10, PERFDATA_SAMPLE_BRANCH_STACK = 1 << 11,
-    PERFDATA_SAMPLE_REGS_USER = 1 << 12, PERFDATA_SAMPLE_STACK_USER = 1 << 13,
-    PERFDATA_SAMPLE_WEIGHT = 1 << 14, PERFDATA_SAMPLE_DATA_SRC = 1 << 15,
-    PERFDATA_SAMPLE_IDENTIFIER = 1 << 16, PERFDATA_SAMPLE_TRANSACTION = 1 << 17,
-    PERFDATA_SAMPLE_REGS_INTR = 1 << 18, PERFDATA_SAMPLE_PHYS_ADDR = 1 << 19,
-    PERFDATA_SAMPLE_AUX = 1 << 20, PERFDATA_SAMPLE_CGROUP = 1 << 21,
-    PERFDATA_SAMPLE_DATA_PAGE_SIZE = 1 << 22, PERFDATA_SAMPLE_CODE_PAGE_SIZE = 1 << 23,
+    PERFDATA_SAMPLE_IP = 1 << 0,
+    PERFDATA_SAMPLE_TID = 1 << 1,
+    PERFDATA_SAMPLE_TIME = 1 << 2,
+    PERFDATA_SAMPLE_ADDR = 1 << 3,
+    PERFDATA_SAMPLE_READ = 1 << 4,
+    PERFDATA_SAMPLE_CALLCHAIN = 1 << 5,
+    PERFDATA_SAMPLE_ID = 1 << 6,
+    PERFDATA_SAMPLE_CPU = 1 << 7,
+    PERFDATA_SAMPLE_PERIOD = 1 << 8,
+    PERFDATA_SAMPLE_STREAM_ID = 1 << 9,
+    PERFDATA_SAMPLE_RAW = 1 << 10,
+    PERFDATA_SAMPLE_BRANCH_STACK = 1 << 11,
+    PERFDATA_SAMPLE_REGS_USER = 1 << 12,
+    PERFDATA_SAMPLE_STACK_USER = 1 << 13,
+    PERFDATA_SAMPLE_WEIGHT = 1 << 14,
+    PERFDATA_SAMPLE_DATA_SRC = 1 << 15,
+    PERFDATA_SAMPLE_IDENTIFIER = 1 << 16,
+    PERFDATA_SAMPLE_TRANSACTION = 1 << 17,
+    PERFDATA_SAMPLE_REGS_INTR = 1 << 18,
+    PERFDATA_SAMPLE_PHYS_ADDR = 1 << 19,
+    PERFDATA_SAMPLE_AUX = 1 << 20,
+    PERFDATA_SAMPLE_CGROUP = 1 << 21,
+    PERFDATA_SAMPLE_DATA_PAGE_SIZE = 1 << 22,
+    PERFDATA_SAMPLE_CODE_PAGE_SIZE = 1 << 23,
     PERFDATA_SAMPLE_WEIGHT_STRUCT = 1 << 24
 };
 
@@ -71,9 +84,9 @@ spgo_str perfdata_cmdline(const perfdata *p); /* arguments joined with spaces */
 
 /* Build-ids of the HEADER_BUILD_ID feature (and of HEADER_BUILD_ID records in pipe mode). */
 typedef struct perfdata_build_id {
-    uint32_t pid;   /* UINT32_MAX for user files, else of the kernel or guest */
+    uint32_t pid; /* UINT32_MAX for user files, else of the kernel or guest */
     uint16_t misc;
-    uint8_t size;   /* bytes of the id, 1 to 20 */
+    uint8_t size; /* bytes of the id, 1 to 20 */
     uint8_t id[20];
     spgo_str path;
 } perfdata_build_id;
@@ -84,31 +97,56 @@ const perfdata_build_id *perfdata_get_build_id(const perfdata *p, size_t index);
 /* ------------------------------------------------------------------ records */
 
 enum {
-    PERFDATA_RECORD_MMAP = 1, PERFDATA_RECORD_LOST = 2, PERFDATA_RECORD_COMM = 3,
-    PERFDATA_RECORD_EXIT = 4, PERFDATA_RECORD_THROTTLE = 5, PERFDATA_RECORD_UNTHROTTLE = 6,
-    PERFDATA_RECORD_FORK = 7, PERFDATA_RECORD_READ = 8, PERFDATA_RECORD_SAMPLE = 9,
-    PERFDATA_RECORD_MMAP2 = 10, PERFDATA_RECORD_AUX = 11, PERFDATA_RECORD_ITRACE_START = 12,
-    PERFDATA_RECORD_LOST_SAMPLES = 13, PERFDATA_RECORD_SWITCH = 14,
-    PERFDATA_RECORD_SWITCH_CPU_WIDE = 15, PERFDATA_RECORD_NAMESPACES = 16,
-    PERFDATA_RECORD_KSYMBOL = 17, PERFDATA_RECORD_BPF_EVENT = 18, PERFDATA_RECORD_CGROUP = 19,
-    PERFDATA_RECORD_TEXT_POKE = 20, PERFDATA_RECORD_AUX_OUTPUT_HW_ID = 21,
+    PERFDATA_RECORD_MMAP = 1,
+    PERFDATA_RECORD_LOST = 2,
+    PERFDATA_RECORD_COMM = 3,
+    PERFDATA_RECORD_EXIT = 4,
+    PERFDATA_RECORD_THROTTLE = 5,
+    PERFDATA_RECORD_UNTHROTTLE = 6,
+    PERFDATA_RECORD_FORK = 7,
+    PERFDATA_RECORD_READ = 8,
+    PERFDATA_RECORD_SAMPLE = 9,
+    PERFDATA_RECORD_MMAP2 = 10,
+    PERFDATA_RECORD_AUX = 11,
+    PERFDATA_RECORD_ITRACE_START = 12,
+    PERFDATA_RECORD_LOST_SAMPLES = 13,
+    PERFDATA_RECORD_SWITCH = 14,
+    PERFDATA_RECORD_SWITCH_CPU_WIDE = 15,
+    PERFDATA_RECORD_NAMESPACES = 16,
+    PERFDATA_RECORD_KSYMBOL = 17,
+    PERFDATA_RECORD_BPF_EVENT = 18,
+    PERFDATA_RECORD_CGROUP = 19,
+    PERFDATA_RECORD_TEXT_POKE = 20,
+    PERFDATA_RECORD_AUX_OUTPUT_HW_ID = 21,
     PERFDATA_RECORD_CALLCHAIN_DEFERRED = 22,
-    PERFDATA_RECORD_HEADER_ATTR = 64, PERFDATA_RECORD_HEADER_EVENT_TYPE = 65,
-    PERFDATA_RECORD_HEADER_TRACING_DATA = 66, PERFDATA_RECORD_HEADER_BUILD_ID = 67,
-    PERFDATA_RECORD_FINISHED_ROUND = 68, PERFDATA_RECORD_ID_INDEX = 69,
-    PERFDATA_RECORD_AUXTRACE_INFO = 70, PERFDATA_RECORD_AUXTRACE = 71,
-    PERFDATA_RECORD_AUXTRACE_ERROR = 72, PERFDATA_RECORD_THREAD_MAP = 73,
-    PERFDATA_RECORD_CPU_MAP = 74, PERFDATA_RECORD_STAT_CONFIG = 75, PERFDATA_RECORD_STAT = 76,
-    PERFDATA_RECORD_STAT_ROUND = 77, PERFDATA_RECORD_EVENT_UPDATE = 78,
-    PERFDATA_RECORD_TIME_CONV = 79, PERFDATA_RECORD_HEADER_FEATURE = 80,
-    PERFDATA_RECORD_COMPRESSED = 81, PERFDATA_RECORD_FINISHED_INIT = 82,
+    PERFDATA_RECORD_HEADER_ATTR = 64,
+    PERFDATA_RECORD_HEADER_EVENT_TYPE = 65,
+    PERFDATA_RECORD_HEADER_TRACING_DATA = 66,
+    PERFDATA_RECORD_HEADER_BUILD_ID = 67,
+    PERFDATA_RECORD_FINISHED_ROUND = 68,
+    PERFDATA_RECORD_ID_INDEX = 69,
+    PERFDATA_RECORD_AUXTRACE_INFO = 70,
+    PERFDATA_RECORD_AUXTRACE = 71,
+    PERFDATA_RECORD_AUXTRACE_ERROR = 72,
+    PERFDATA_RECORD_THREAD_MAP = 73,
+    PERFDATA_RECORD_CPU_MAP = 74,
+    PERFDATA_RECORD_STAT_CONFIG = 75,
+    PERFDATA_RECORD_STAT = 76,
+    PERFDATA_RECORD_STAT_ROUND = 77,
+    PERFDATA_RECORD_EVENT_UPDATE = 78,
+    PERFDATA_RECORD_TIME_CONV = 79,
+    PERFDATA_RECORD_HEADER_FEATURE = 80,
+    PERFDATA_RECORD_COMPRESSED = 81,
+    PERFDATA_RECORD_FINISHED_INIT = 82,
     PERFDATA_RECORD_COMPRESSED2 = 83
 };
 
 /* Bits of perfdata_record.misc; the low three are a perfdata_cpumode. */
 enum {
-    PERFDATA_MISC_MMAP_DATA = 1 << 13, PERFDATA_MISC_COMM_EXEC = 1 << 13,
-    PERFDATA_MISC_SWITCH_OUT = 1 << 13, PERFDATA_MISC_MMAP_BUILD_ID = 1 << 14,
+    PERFDATA_MISC_MMAP_DATA = 1 << 13,
+    PERFDATA_MISC_COMM_EXEC = 1 << 13,
+    PERFDATA_MISC_SWITCH_OUT = 1 << 13,
+    PERFDATA_MISC_MMAP_BUILD_ID = 1 << 14,
     PERFDATA_MISC_BUILD_ID_SIZE = 1 << 15
 };
 const char *perfdata_record_name(uint32_t type); /* "MMAP2", ...; NULL if unknown */
@@ -163,8 +201,8 @@ typedef struct perfdata_mmap {
     uint8_t build_id_size; /* MMAP2 with the build-id flag, else 0 */
     uint8_t build_id[20];
     spgo_str path;
-    bool is_data;          /* misc says: not executable */
-    bool is_kernel;        /* misc says: kernel space */
+    bool is_data;   /* misc says: not executable */
+    bool is_kernel; /* misc says: kernel space */
     perfdata_id sid;
 } perfdata_mmap;
 bool perfdata_decode_mmap(const perfdata *p, const perfdata_record *r, perfdata_mmap *out);
@@ -187,21 +225,25 @@ bool perfdata_decode_comm(const perfdata *p, const perfdata_record *r, perfdata_
 bool perfdata_decode_lost(const perfdata *p, const perfdata_record *r, uint64_t *lost);
 
 typedef enum perfdata_cpumode {
-    PERFDATA_CPUMODE_UNKNOWN, PERFDATA_CPUMODE_KERNEL, PERFDATA_CPUMODE_USER,
-    PERFDATA_CPUMODE_HYPERVISOR, PERFDATA_CPUMODE_GUEST_KERNEL, PERFDATA_CPUMODE_GUEST_USER
+    PERFDATA_CPUMODE_UNKNOWN,
+    PERFDATA_CPUMODE_KERNEL,
+    PERFDATA_CPUMODE_USER,
+    PERFDATA_CPUMODE_HYPERVISOR,
+    PERFDATA_CPUMODE_GUEST_KERNEL,
+    PERFDATA_CPUMODE_GUEST_USER
 } perfdata_cpumode;
 
 typedef struct perfdata_sample {
     perfdata_id sid;
-    size_t attr_index;        /* SIZE_MAX if the id belongs to none of several attributes, which
-                               * then all describe the same fields */
+    size_t attr_index; /* SIZE_MAX if the id belongs to none of several attributes, which
+                        * then all describe the same fields */
     uint64_t ip;
     bool has_ip;
-    uint64_t period;          /* 0 if not recorded */
+    uint64_t period; /* 0 if not recorded */
     perfdata_cpumode cpumode;
-    spgo_span callchain;      /* u64 each; context markers (>= (u64)-4095) among them */
+    spgo_span callchain; /* u64 each; context markers (>= (u64)-4095) among them */
     size_t callchain_count;
-    spgo_span branches;       /* {from, to, flags} u64 each, newest first */
+    spgo_span branches; /* {from, to, flags} u64 each, newest first */
     size_t branch_count;
 } perfdata_sample;
 bool perfdata_decode_sample(const perfdata *p, const perfdata_record *r, perfdata_sample *out);

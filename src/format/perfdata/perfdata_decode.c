@@ -146,8 +146,7 @@ static void skip_read(reader *r, bool big_endian, uint64_t format)
 {
     unsigned times = (unsigned)__builtin_popcountll(
         format & (READ_TOTAL_TIME_ENABLED | READ_TOTAL_TIME_RUNNING));
-    unsigned value_words =
-        1 + (unsigned)__builtin_popcountll(format & (READ_ID | READ_LOST));
+    unsigned value_words = 1 + (unsigned)__builtin_popcountll(format & (READ_ID | READ_LOST));
     size_t value_count = 1;
     if (format & READ_GROUP) {
         uint64_t count = take_u64(r, big_endian);
@@ -225,8 +224,8 @@ bool perfdata_decode_sample(const perfdata *p, const perfdata_record *record, pe
     if (record->type != PERFDATA_RECORD_SAMPLE)
         return false;
     *out = (perfdata_sample){.cpumode = cpumode_of(record)};
-    out->attr_index = event_of(p, record->body, (size_t)p->sample_id_pos,
-                               p->sample_id_pos != PERFDATA_NO_ID_POS);
+    out->attr_index =
+        event_of(p, record->body, (size_t)p->sample_id_pos, p->sample_id_pos != PERFDATA_NO_ID_POS);
     const perfdata_event *e = layout_of(p, out->attr_index);
     if (!e)
         return false;

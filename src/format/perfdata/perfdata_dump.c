@@ -75,11 +75,31 @@ static void put_digits(const field_sink *s, const char *name, spgo_span content)
 /* ------------------------------------------------------------------ header */
 
 static const char *const sample_fields[] = {
-    "IP",        "TID",           "TIME",          "ADDR",           "READ",
-    "CALLCHAIN", "ID",            "CPU",           "PERIOD",         "STREAM_ID",
-    "RAW",       "BRANCH_STACK",  "REGS_USER",     "STACK_USER",     "WEIGHT",
-    "DATA_SRC",  "IDENTIFIER",    "TRANSACTION",   "REGS_INTR",      "PHYS_ADDR",
-    "AUX",       "CGROUP",        "DATA_PAGE_SIZE", "CODE_PAGE_SIZE", "WEIGHT_STRUCT",
+    "IP",
+    "TID",
+    "TIME",
+    "ADDR",
+    "READ",
+    "CALLCHAIN",
+    "ID",
+    "CPU",
+    "PERIOD",
+    "STREAM_ID",
+    "RAW",
+    "BRANCH_STACK",
+    "REGS_USER",
+    "STACK_USER",
+    "WEIGHT",
+    "DATA_SRC",
+    "IDENTIFIER",
+    "TRANSACTION",
+    "REGS_INTR",
+    "PHYS_ADDR",
+    "AUX",
+    "CGROUP",
+    "DATA_PAGE_SIZE",
+    "CODE_PAGE_SIZE",
+    "WEIGHT_STRUCT",
 };
 enum { SAMPLE_FIELD_COUNT = sizeof sample_fields / sizeof *sample_fields };
 

@@ -164,8 +164,8 @@ static spgo_code read_attrs(perfdata *p, const file_header *h, diag *d, spgo_err
                          ") reach behind the end of the file",
                          h->attrs.size, h->attrs.off);
     size_t ids_left = p->bytes.len / 8;
-    reader all = reader_from(
-        (spgo_span){p->bytes.ptr + h->attrs.off, (size_t)h->attrs.size}, h->attrs.off);
+    reader all =
+        reader_from((spgo_span){p->bytes.ptr + h->attrs.off, (size_t)h->attrs.size}, h->attrs.off);
     while (reader_left(&all) >= h->attr_size) {
         reader entry = reader_sub(&all, h->attr_size);
         SPGO_TRY(read_attr_entry(p, &entry, &ids_left, d, err));
@@ -186,9 +186,10 @@ static void place_data(perfdata *p, const file_header *h, diag *d)
     if (h->data.size == 0) {
         p->data_end = file_size;
         if (room > 0)
-            diag_add(d, SPGO_TRUNCATED, 48,
-                     "the size of the data is 0: perf record did not finish; records are read up to "
-                     "the end of the file, and there are no features");
+            diag_add(
+                d, SPGO_TRUNCATED, 48,
+                "the size of the data is 0: perf record did not finish; records are read up to "
+                "the end of the file, and there are no features");
     } else if (h->data.off > file_size || h->data.size > room) {
         p->data_cut = true;
         diag_add(d, SPGO_TRUNCATED, file_size,

@@ -13,7 +13,7 @@
 
 /* A record of 65535 bytes always fits behind what is left of another, with room to unpack in
  * large pieces. */
-enum { BUFFER_SIZE = 512 * 1024 };
+enum { BUFFER_SIZE = 192 * 1024 };
 
 struct perfdata_unpacker {
     ZSTD_DStream *zstd;

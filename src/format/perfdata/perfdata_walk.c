@@ -34,8 +34,9 @@ const char *perfdata_record_name(uint32_t type)
 
 static bool take_attr_record(perfdata *p, const perfdata_record *r)
 {
-    uint32_t size =
-        r->body.len >= PERFDATA_ATTR_SIZE_VER0 ? perfdata_word32(p->big_endian, r->body.ptr + 4) : 0;
+    uint32_t size = r->body.len >= PERFDATA_ATTR_SIZE_VER0
+                        ? perfdata_word32(p->big_endian, r->body.ptr + 4)
+                        : 0;
     if (size == 0)
         size = PERFDATA_ATTR_SIZE_VER0;
     reader body = record_reader(r);
@@ -211,8 +212,10 @@ static void begin_unpacking(perfdata_walk *w, const perfdata_record *r)
     spgo_span packed;
     w->packed_off = r->offset;
     if (!perfdata_can_unpack()) {
-        lose_packed(w, "cannot be read: this build has no zstd; build with SPGO_WITH_ZSTD=ON or "
-                       "record without -z", SPGO_UNSUPPORTED);
+        lose_packed(w,
+                    "cannot be read: this build has no zstd; build with SPGO_WITH_ZSTD=ON or "
+                    "record without -z",
+                    SPGO_UNSUPPORTED);
     } else if (w->unpacking_lost) {
         lose_packed(w, "continues a stream whose record borders are lost", SPGO_CORRUPT);
     } else if (!packed_bytes(w->p, r, &packed)) {
@@ -227,7 +230,8 @@ static void begin_unpacking(perfdata_walk *w, const perfdata_record *r)
 static bool fail_unpacking(perfdata_walk *w, spgo_code code)
 {
     if (code == SPGO_LIMIT)
-        lose_packed(w, "unpacks to more than a recorder's buffers hold; its rest is left out", code);
+        lose_packed(w, "unpacks to more than a recorder's buffers hold; its rest is left out",
+                    code);
     else
         lose_packed(w, "is no continuation of the zstd stream; its rest is left out", code);
     perfdata_unpacker_reset(w->unpacker);

@@ -1,7 +1,7 @@
 /*
  * Folding: a file's hits as sums per distinct entry. SPT has no count per entry, only REPEAT per
- * record; so the entries whose sum has binary digit b go into records with 2^b hits, and an entry
- * costs one place for each digit of its sum instead of one record of its own.
+ * record. An arc gets a record of its own. Instruction pointers whose sum has binary digit b go
+ * into records with 2^b hits, so that one costs a place for each digit instead of a record.
  */
 #include <format/spt/spt_internal.h>
 
@@ -13,9 +13,9 @@ static const char where[] = "spt.fold";
 
 /* The opcodes that carry entries, ascending: the order of the output. */
 static const uint8_t fold_opcodes[] = {
-    SPGO_SPT_UNHALT_CYCLE,  SPGO_SPT_RETIRE_INSTR,   SPGO_SPT_RETIRE_BR_INSTR,
+    SPGO_SPT_UNHALT_CYCLE,   SPGO_SPT_RETIRE_INSTR,   SPGO_SPT_RETIRE_BR_INSTR,
     SPGO_SPT_L1_ICACHE_MISS, SPGO_SPT_L1_DCACHE_MISS, SPGO_SPT_LBR,
-    SPGO_SPT_ETW_INSTR,     SPGO_SPT_ETW_CALLSTACK,
+    SPGO_SPT_ETW_INSTR,      SPGO_SPT_ETW_CALLSTACK,
 };
 enum { FOLD_OPCODES = sizeof fold_opcodes / sizeof fold_opcodes[0] };
 
@@ -157,7 +157,6 @@ typedef struct group {
     spgo_spt_writer *w;
     uint16_t program;
     uint8_t opcode;
-    unsigned entries_per_record;
     uint64_t hits;
     spgo_spt_tally *tally;
     unsigned entry_count; /* in raw */
@@ -199,14 +198,13 @@ static void put_key(group *g, uint64_t key)
     }
 }
 
-static spgo_code write_digit(group *g, const counts_slot *slots, size_t slot_count,
-                             spgo_error *err)
+static spgo_code write_digit(group *g, const counts_slot *slots, size_t slot_count, spgo_error *err)
 {
     for (size_t i = 0; i < slot_count; i++) {
         if (!(slots[i].count & g->hits))
             continue;
         put_key(g, slots[i].key);
-        if (g->entry_count >= g->entries_per_record)
+        if (g->entry_count == SPGO_SPT_ENTRIES_MAX)
             SPGO_TRY(write_record(g, err));
     }
     return write_record(g, err);
@@ -226,15 +224,26 @@ static spgo_code write_digits(group *g, const counts_slot *slots, size_t slot_co
     return SPGO_OK;
 }
 
+/* One record per arc: records of several would make neighbours of arcs that were none. */
+static spgo_code write_arcs(group *g, const counts_slot *slots, size_t slot_count, spgo_error *err)
+{
+    for (size_t i = 0; i < slot_count; i++) {
+        g->hits = slots[i].count;
+        put_key(g, slots[i].key);
+        SPGO_TRY(write_record(g, err));
+    }
+    return SPGO_OK;
+}
+
 static spgo_code write_opcode(const counts *c, group *g, spgo_error *err)
 {
     size_t n;
     counts_slot *slots = counts_sorted_by_key(c, &n);
     if (!slots && n > 0)
         return spgo_fail_nomem(err, where, n * sizeof slots[0]);
-    g->entries_per_record = g->opcode == SPGO_SPT_ETW_CALLSTACK ? 2 : SPGO_SPT_ENTRIES_MAX;
     g->tally->saturated |= c->saturated;
-    spgo_code code = write_digits(g, slots, n, err);
+    bool has_arcs = spgo_spt_opcode_kind(g->opcode) != SPGO_SPT_KIND_IP;
+    spgo_code code = has_arcs ? write_arcs(g, slots, n, err) : write_digits(g, slots, n, err);
     free(slots);
     return code;
 }

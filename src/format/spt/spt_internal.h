@@ -14,7 +14,7 @@
 #include <inttypes.h>
 
 enum {
-    SPT_REPEAT_SIZE = 10,   /* opcode, pad, u64 count: the page "SPTDump" gives REPEAT a pad byte */
+    SPT_REPEAT_SIZE = 10,   /* opcode, pad, u64 count */
     SPT_COUNT_OFF = 2,      /* of the count in REPEAT */
     SPT_BINARY_ID_SIZE = 8, /* opcode, pad, u16 id, u32 length */
     SPT_LENGTH_OFF = 4,     /* of the length field in BINARY_ID, and the bytes it does not count */
@@ -51,9 +51,9 @@ struct spgo_spt {
     size_t program_count; /* used entries inside the file */
     uint64_t data_off;
     uint64_t data_end;
-    bool recognized;     /* the signature is ours, if perhaps in the wrong byte order */
-    bool tables_known;   /* the version is ours, so the fields below it mean what we think */
-    bool ordinal_names;  /* string indices count strings instead of bytes */
+    bool recognized;    /* the signature is ours, if perhaps in the wrong byte order */
+    bool tables_known;  /* the version is ours, so the fields below it mean what we think */
+    bool ordinal_names; /* string indices count strings instead of bytes */
     size_t fault_count;
     spt_fault faults[SPT_HEADER_FAULTS_MAX]; /* of the header, in order of its fields */
 };
@@ -64,8 +64,7 @@ spgo_code spt_load(spgo_span file, spgo_spt *spt, spgo_error *err);
 void spt_unload(spgo_spt *spt);
 
 /* spgo_spt_next, and the name of the rule that a failure breaks. */
-spgo_code spt_next(spgo_spt_cursor *c, spgo_spt_record *record, const char **rule,
-                   spgo_error *err);
+spgo_code spt_next(spgo_spt_cursor *c, spgo_spt_record *record, const char **rule, spgo_error *err);
 
 /* Is the string index the start of a string, as a byte offset into the used table? */
 bool spt_is_string_start(spgo_span strings, uint64_t index);

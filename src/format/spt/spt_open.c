@@ -51,7 +51,7 @@ static const char *guess_kind(spgo_span s)
         const char *kind;
     } kinds[] = {
         {"PERFILE2", 8, "a Linux perf.data file"},
-        {"\x7F" "ELF", 4, "an ELF image"},
+        {"\177ELF", 4, "an ELF image"},
         {"MZ", 2, "a PE image"},
         {"Microsoft C/C++ MSF ", 20, "a PDB file"},
         {"H_Q_", 4, "an SPD file"},
@@ -79,8 +79,8 @@ static void refuse_stranger(spgo_spt *spt)
                   "not an SPT file: it looks like %s; an SPT file starts with 3A 54 50 53", kind);
     else
         spgo_fail(e, SPGO_CORRUPT, where, 0,
-                  "not an SPT file: it starts with %02X %02X %02X %02X instead of 3A 54 50 53", b[0],
-                  b[1], b[2], b[3]);
+                  "not an SPT file: it starts with %02X %02X %02X %02X instead of 3A 54 50 53",
+                  b[0], b[1], b[2], b[3]);
 }
 
 /* True if the file is SPT as far as it goes, even if its byte order is not ours. */
@@ -93,9 +93,10 @@ static bool check_signature(spgo_spt *spt)
         return false;
     }
     if (starts_with(s, swapped_bytes, 4)) {
-        spgo_fail(new_fault(spt, "signature"), SPGO_CORRUPT, where, 0,
-                  "the signature is 53 50 54 3A, which is 3A 54 50 53 in big-endian byte order; SPT "
-                  "is little-endian, so convert the file or fix its writer");
+        spgo_fail(
+            new_fault(spt, "signature"), SPGO_CORRUPT, where, 0,
+            "the signature is 53 50 54 3A, which is 3A 54 50 53 in big-endian byte order; SPT "
+            "is little-endian, so convert the file or fix its writer");
         return true;
     }
     if (memcmp(s.ptr, signature_bytes, s.len < 4 ? s.len : 4) != 0) {
@@ -192,8 +193,8 @@ static spgo_span read_program_table(spgo_spt *spt)
     else if (end > spt->file.len)
         spgo_fail(new_fault(spt, "program-table-bounds"), SPGO_TRUNCATED, where,
                   SPT_OFF_PROGRAM_TABLE,
-                  "the program id table at offset 0x%" PRIx64 " with a capacity of %u ends at 0x%" PRIx64
-                  ", behind the file's %zu bytes",
+                  "the program id table at offset 0x%" PRIx64
+                  " with a capacity of %u ends at 0x%" PRIx64 ", behind the file's %zu bytes",
                   off, h->program_capacity, end, spt->file.len);
     else
         spt->data_off = end;

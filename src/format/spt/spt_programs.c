@@ -87,11 +87,12 @@ static spgo_code add_name(spt_program_set *set, spgo_str name, uint32_t *index, 
     if (*slot == 0) {
         size_t at = set->strings.len;
         if (name.len >= SPGO_SPT_STRINGS_MAX - at)
-            return spgo_fail(err, SPGO_LIMIT, where, SPGO_NO_OFFSET,
-                             "the name %.*s%s does not fit: an SPT file holds 65535 bytes of program "
-                             "names and %zu are used; write fewer programs into one file",
-                             name.len < 80 ? (int)name.len : 80, name.len ? name.ptr : "",
-                             name.len > 80 ? "..." : "", at);
+            return spgo_fail(
+                err, SPGO_LIMIT, where, SPGO_NO_OFFSET,
+                "the name %.*s%s does not fit: an SPT file holds 65535 bytes of program "
+                "names and %zu are used; write fewer programs into one file",
+                name.len < 80 ? (int)name.len : 80, name.len ? name.ptr : "",
+                name.len > 80 ? "..." : "", at);
         if (!bytes_reserve(&set->strings, name.len + 1))
             return spgo_fail_nomem(err, where, name.len + 1);
         if (name.len > 0)

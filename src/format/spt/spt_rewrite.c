@@ -76,11 +76,13 @@ static spgo_code prepare(selection *s, const spgo_spt *spt, const spgo_spt_filte
     return SPGO_OK;
 }
 
+/* Of an arc from or to another image the end in this one decides. */
 static bool is_inside(const selection *s, const uint8_t *entry, unsigned width)
 {
     for (unsigned i = 0; i < width; i += 4) {
         uint32_t rva = load_u32(entry + i);
-        if (rva < s->rva_min || rva > s->rva_max)
+        bool is_foreign = width == 8 && rva == SPGO_SPT_OUTSIDE;
+        if (!is_foreign && (rva < s->rva_min || rva > s->rva_max))
             return false;
     }
     return true;

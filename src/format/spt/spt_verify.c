@@ -85,8 +85,7 @@ static void check_layout(verifier *v)
     const spgo_spt_header *h = &v->spt->header;
     uint64_t strings_off = h->string_table_off, programs_off = h->program_table_off;
     uint64_t strings_end = strings_off + h->string_table_capacity;
-    uint64_t programs_end =
-        programs_off + (uint64_t)SPGO_SPT_PROGRAM_SIZE * h->program_capacity;
+    uint64_t programs_end = programs_off + (uint64_t)SPGO_SPT_PROGRAM_SIZE * h->program_capacity;
     check_typical(v, SPT_OFF_STRING_TABLE, "StringTableOffset", strings_off, SPGO_SPT_HEADER_SIZE);
     check_typical(v, SPT_OFF_PROGRAM_TABLE, "ProgramIdTableOffset", programs_off, strings_end);
     check_typical(v, SPT_OFF_STRINGS_CAPACITY, "StringTableCapacity", h->string_table_capacity,
@@ -153,8 +152,7 @@ static void check_name(verifier *v, const spgo_spt_program *p, uint64_t entry_of
     else if (p->name.len == 0)
         report(v, SPGO_SPT_NOTE, "program-name-empty", index_off, "the program's name is empty");
     if (!text_is_utf8(p->name))
-        report(v, SPGO_SPT_NOTE, "program-name-utf8", index_off,
-               "the program's name is not UTF-8");
+        report(v, SPGO_SPT_NOTE, "program-name-utf8", index_off, "the program's name is not UTF-8");
 }
 
 static uint64_t program_off(const spgo_spt *spt, size_t index)
@@ -230,25 +228,49 @@ static void check_programs(verifier *v)
 
 /* ------------------------------------------------------------------ records */
 
+/* The second byte of BINARY_ID and of REPEAT. */
+static void check_pad(verifier *v, const char *rule, const spgo_spt_record *r)
+{
+    uint8_t pad = v->spt->file.ptr[r->offset + 1];
+    if (pad != 0)
+        report(v, SPGO_SPT_NOTE, rule, r->offset + 1,
+               "the pad byte of %s is 0x%02x; it should be 0", spgo_spt_opcode_name(r->opcode),
+               pad);
+}
+
 static void check_segment(verifier *v, const spgo_spt_record *r)
 {
     v->verdict->segment_count++;
-    uint8_t pad = v->spt->file.ptr[r->offset + 1];
-    if (pad != 0)
-        report(v, SPGO_SPT_NOTE, "segment-pad", r->offset + 1,
-               "the pad byte of BINARY_ID is 0x%02x; it should be 0", pad);
+    check_pad(v, "segment-pad", r);
     if (r->segment_bytes == SPT_BINARY_ID_SIZE - SPT_LENGTH_OFF)
         report(v, SPGO_SPT_NOTE, "segment-empty", r->offset, "the segment holds no records");
 }
 
 static void check_repeat(verifier *v, const spgo_spt_record *r)
 {
+    check_pad(v, "repeat-pad", r);
     if (v->repeat_off != 0)
         report(v, SPGO_SPT_WARNING, "repeat-replaced", v->repeat_off,
                "this REPEAT is followed by another, which replaces it");
     if (r->repeat == UINT64_MAX)
-        report(v, SPGO_SPT_WARNING, "repeat-saturates", r->offset + 1,
+        report(v, SPGO_SPT_WARNING, "repeat-saturates", r->offset + SPT_COUNT_OFF,
                "REPEAT %" PRIu64 " makes 2^64 hits, one more than can be counted", r->repeat);
+}
+
+/* An end in another image may stand only where it has no neighbour. */
+static void check_outside_ends(verifier *v, const spgo_spt_record *r)
+{
+    for (unsigned i = 0; i < r->entry_count; i++) {
+        bool from_outside = spgo_spt_arc_from(r, i) == SPGO_SPT_OUTSIDE;
+        bool to_outside = spgo_spt_arc_to(r, i) == SPGO_SPT_OUTSIDE;
+        if (!(from_outside && i + 1u < r->entry_count) && !(to_outside && i > 0))
+            continue;
+        report(v, SPGO_SPT_WARNING, "outside-inside", r->offset + 2 + 8 * (uint64_t)i,
+               "entry %u of %u has an end at RVA 0, another image, beside a neighbour; the code "
+               "range between them is none",
+               i, r->entry_count);
+        return;
+    }
 }
 
 static void check_entries(verifier *v, const spgo_spt_record *r)
@@ -261,6 +283,8 @@ static void check_entries(verifier *v, const spgo_spt_record *r)
     if (r->entry_count == 1 && r->opcode == SPGO_SPT_ETW_CALLSTACK)
         report(v, SPGO_SPT_NOTE, "callstack-single", r->offset + 1,
                "a callstack of one frame holds no arc");
+    if (r->opcode == SPGO_SPT_LBR)
+        check_outside_ends(v, r);
 }
 
 static void check_record(verifier *v, const spgo_spt_record *r)
@@ -334,9 +358,8 @@ static spgo_code check_file(verifier *v, spgo_error *err)
     return SPGO_OK;
 }
 
-spgo_code spgo_spt_verify(spgo_span file,
-                          bool (*found)(void *ctx, const spgo_spt_finding *finding), void *ctx,
-                          spgo_spt_verdict *verdict, spgo_error *err)
+spgo_code spgo_spt_verify(spgo_span file, bool (*found)(void *ctx, const spgo_spt_finding *finding),
+                          void *ctx, spgo_spt_verdict *verdict, spgo_error *err)
 {
     spgo_spt spt;
     spgo_spt_verdict unused;

@@ -13,7 +13,7 @@
 static const char where[] = "spt.write";
 
 enum {
-    BUFFER_BYTES_DEFAULT = 32 << 20,
+    BUFFER_BYTES_DEFAULT = 4 << 20, /* stays in the caches */
     MOVE_BYTES = 1 << 20,
     UNIT_BYTES_MAX = SPT_REPEAT_SIZE + 2 + SPT_ENTRY_BYTES_MAX
 };
@@ -22,8 +22,8 @@ _Static_assert(SPGO_SPT_SEGMENT_MIN == 4 + UNIT_BYTES_MAX, "a segment must hold 
 /* What waits of one program: units, each a record with the REPEAT before it, if any. */
 typedef struct waiting_records {
     bytes units;
-    size_t last_off;    /* of the last record, behind its REPEAT */
-    size_t last_size;   /* 0: none */
+    size_t last_off;  /* of the last record, behind its REPEAT */
+    size_t last_size; /* 0: none */
     uint64_t last_hits;
 } waiting_records;
 
@@ -38,14 +38,14 @@ struct spgo_spt_writer {
     size_t dirty_count;
     uint64_t waiting_bytes;
     uint64_t record_count;
-    bool started;             /* the tables' space is reserved */
-    size_t string_capacity;   /* what is reserved */
+    bool started;           /* the tables' space is reserved */
+    size_t string_capacity; /* what is reserved */
     size_t program_capacity;
-    uint64_t end;             /* bytes given to the sink */
-    uint64_t segment_off;     /* of the BINARY_ID that was written last; 0: none */
-    uint64_t segment_length;  /* its length field */
+    uint64_t end;            /* bytes given to the sink */
+    uint64_t segment_off;    /* of the BINARY_ID that was written last; 0: none */
+    uint64_t segment_length; /* its length field */
     uint16_t segment_program;
-    spgo_error failure;       /* the first, which sticks */
+    spgo_error failure; /* the first, which sticks */
 };
 
 static spgo_code pass_failure(spgo_spt_writer *w, spgo_error *err)
@@ -239,8 +239,7 @@ static bool extend_segment(spgo_spt_writer *w, const uint8_t *units, size_t size
 {
     uint8_t length[4];
     store_u32(length, (uint32_t)(w->segment_length + size));
-    if (!put(w, units, size) ||
-        !patch(w, w->segment_off + SPT_LENGTH_OFF, length, sizeof length))
+    if (!put(w, units, size) || !patch(w, w->segment_off + SPT_LENGTH_OFF, length, sizeof length))
         return false;
     w->segment_length += size;
     return true;
@@ -401,9 +400,10 @@ static bool fit_tables(spgo_spt_writer *w)
     if (shift == 0)
         return true;
     if (w->end > from && !w->sink.read) {
-        spgo_fail(&w->failure, SPGO_USAGE, where, SPGO_NO_OFFSET,
-                  "the tables have outgrown their place and this output cannot be read back to move "
-                  "the records; add the programs before the records");
+        spgo_fail(
+            &w->failure, SPGO_USAGE, where, SPGO_NO_OFFSET,
+            "the tables have outgrown their place and this output cannot be read back to move "
+            "the records; add the programs before the records");
         return false;
     }
     return move_records(w, from, shift);
