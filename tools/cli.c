@@ -182,9 +182,9 @@ static int set_option(parser *p, size_t index, const char *text)
         if (option->value_optional)
             return CLI_OK;
         if (p->next >= p->argc || is_known_option(command, p->argv[p->next]))
-            return cli_usage(p->args, "%s%.*s needs a value: %s%.*s:%s", command->prefix, name_len,
+            return cli_usage(p->args, "%s%.*s needs a value: %s%.*s%s%s", command->prefix, name_len,
                              option->name, command->prefix, name_len, option->name,
-                             option->metavar);
+                             cli_value_mark(command), option->metavar);
         text = p->argv[p->next++];
     }
     switch (option->kind) {
@@ -320,9 +320,9 @@ bool cli_match_any(const cli_value *patterns, spgo_str name)
 const char *cli_nearest(const char *word, size_t count, const char *(*get)(const void *, size_t),
                         const void *ctx)
 {
-    /* A third of the letters may differ, at least one and at most three. */
+    /* One letter of a short word may differ, up to three of a long one. */
     size_t len = strlen(word);
-    unsigned limit = len < 6 ? 1 : len < 9 ? 2 : 3;
+    unsigned limit = len < 5 ? 1 : len < 9 ? 2 : 3;
     const char *best = NULL;
     for (size_t i = 0; i < count; i++) {
         for (const char *name = get(ctx, i);; name++) {

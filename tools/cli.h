@@ -93,6 +93,12 @@ typedef struct cli_args {
 bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *args, int *exit_code);
 void cli_free(cli_args *args);
 
+/* What messages and help put between an option and its value: ":" or "=". */
+static inline const char *cli_value_mark(const cli_command *command)
+{
+    return command->prefix[0] == '/' ? ":" : "=";
+}
+
 /* ------------------------------------------------------------------ speaking */
 
 typedef enum cli_severity { CLI_ERROR, CLI_WARNING, CLI_NOTE } cli_severity;

@@ -19,13 +19,14 @@ static size_t option_head_width(const cli_command *command, const cli_option *op
     return width;
 }
 
-/* "/binary:<names>", "/top[:<n>]". */
+/* "/binary:names", "/top[:n]", "--binary=names". */
 static void print_option_head(out *o, const cli_command *command, const cli_option *option)
 {
     out_text(o, command->prefix);
     out_bytes(o, option->name, strcspn(option->name, "|"));
     if (option->metavar) {
-        out_text(o, option->value_optional ? "[:" : ":");
+        out_text(o, option->value_optional ? "[" : "");
+        out_text(o, cli_value_mark(command));
         out_text(o, option->metavar);
         out_text(o, option->value_optional ? "]" : "");
     }

@@ -85,6 +85,17 @@ void dump_open_line(dump *d, const char *type)
     dump_member_text(d, "type", type);
 }
 
+void dump_open_fields(dump *d)
+{
+    json_key(&d->j, "fields");
+    json_open_object(&d->j);
+}
+
+void dump_close_fields(dump *d)
+{
+    json_close_object(&d->j);
+}
+
 void dump_close_line(dump *d)
 {
     json_close_object(&d->j);

@@ -11,11 +11,17 @@
 enum { OPT_BINARY, OPT_OPCODE, OPT_RVA, OPT_HELP, OPT_JSON, OPT_QUIET, OPT_COUNT };
 
 static const cli_option options[OPT_COUNT] = {
-    [OPT_BINARY] = {.name = "binary", .kind = CLI_LIST, .metavar = "names",
+    [OPT_BINARY] = {.name = "binary",
+                    .kind = CLI_LIST,
+                    .metavar = "names",
                     .help = "keep these programs; * and ? match any text, any character"},
-    [OPT_OPCODE] = {.name = "opcode", .kind = CLI_LIST, .metavar = "names",
+    [OPT_OPCODE] = {.name = "opcode",
+                    .kind = CLI_LIST,
+                    .metavar = "names",
                     .help = "keep records with these opcodes (LBR, RETIRE_INSTR, 0x10, ...)"},
-    [OPT_RVA] = {.name = "rva", .kind = CLI_TEXT, .metavar = "from-to",
+    [OPT_RVA] = {.name = "rva",
+                 .kind = CLI_TEXT,
+                 .metavar = "from-to",
                  .help = "keep entries whose RVAs all lie in this range, ends included;\n"
                          "hexadecimal, either end may be left out"},
     [OPT_HELP] = {.name = "help|h|?", .help = "this text"},

@@ -19,7 +19,6 @@
 
 enum {
     TOP_DEFAULT = 20,
-    NAME_WIDTH_MAX = 32,
     NAMES_OFFERED_MAX = 8,
     DAMAGE_MESSAGES_MAX = 8, /* more of one file are only counted on standard error */
     RELEASE_BYTES = 8 << 20
@@ -51,19 +50,30 @@ static const cli_option options[OPT_COUNT] = {
     [OPT_STRTAB] = {.name = "strtab", .help = "the string table"},
     [OPT_EVENT] = {.name = "event|events", .help = "sample events, one line a record"},
     [OPT_HELP] = {.name = "help|h|?", .help = "this text"},
-    [OPT_VERIFY] = {.name = "verify", .ours = true,
+    [OPT_VERIFY] = {.name = "verify",
+                    .ours = true,
                     .help = "check every rule of the format and list what breaks it"},
-    [OPT_SUMMARY] = {.name = "summary", .ours = true,
+    [OPT_SUMMARY] = {.name = "summary",
+                     .ours = true,
                      .help = "records, hits, distinct RVAs and arcs of each program and opcode;\n"
                              "how many code ranges between branches make sense"},
-    [OPT_TOP] = {.name = "top", .kind = CLI_NUMBER, .value_optional = true, .ours = true,
+    [OPT_TOP] = {.name = "top",
+                 .kind = CLI_NUMBER,
+                 .value_optional = true,
+                 .ours = true,
                  .metavar = "n",
                  .help = "the n hottest RVAs or arcs of each program and opcode\n"
                          "(20 without n, 0: all of them)"},
-    [OPT_BINARY] = {.name = "binary", .kind = CLI_LIST, .ours = true, .metavar = "names",
+    [OPT_BINARY] = {.name = "binary",
+                    .kind = CLI_LIST,
+                    .ours = true,
+                    .metavar = "names",
                     .help = "show only these programs; * and ? match any text, any character"},
     [OPT_JSON] = {.name = "json", .ours = true, .help = "one JSON object a line, messages too"},
-    [OPT_THREADS] = {.name = "threads", .kind = CLI_NUMBER, .ours = true, .metavar = "n",
+    [OPT_THREADS] = {.name = "threads",
+                     .kind = CLI_NUMBER,
+                     .ours = true,
+                     .metavar = "n",
                      .help = "count /summary and /top on n threads (default: one a processor)"},
 };
 
@@ -91,6 +101,16 @@ static const sptdump_printer *printer(const sptdump *d)
 static bool is_wanted(const sptdump *d, size_t program)
 {
     return !d->wanted || d->wanted[program];
+}
+
+/* Is this documented view asked for, by name, by /all or by nothing at all? */
+static bool wants(const cli_args *args, int option)
+{
+    const cli_value *v = args->values;
+    bool any = v[OPT_HEADER].given || v[OPT_PROGID].given || v[OPT_STRTAB].given ||
+               v[OPT_EVENT].given || v[OPT_SUMMARY].given || v[OPT_TOP].given ||
+               v[OPT_VERIFY].given;
+    return v[option].given || v[OPT_ALL].given || !any;
 }
 
 /* ------------------------------------------------------------------ documented views */
@@ -185,8 +205,8 @@ static spgo_code make_row(uint16_t program, size_t cell_index, const spt_cell *c
                           sptdump_row *row, spgo_error *err)
 {
     *row = (sptdump_row){.program = program, .opcode = spt_cell_opcode(cell_index), .cell = cell};
-    row->newest_first_share = share_of(cell->ranges_newest_first_good, cell->range_count);
-    row->oldest_first_share = share_of(cell->ranges_oldest_first_good, cell->range_count);
+    row->newest_first_share = share_of(cell->range_good, cell->range_count);
+    row->oldest_first_share = share_of(cell->backward_good, cell->backward_count);
     row->order = order_of(row->newest_first_share, row->oldest_first_share);
     return spt_cell_distinct_rvas(cell, &row->distinct_rvas, err);
 }
@@ -294,7 +314,7 @@ static int show_summary(sptdump *d)
     int exit_code = CLI_OK;
     if (show_counted(d, &s, &err) != SPGO_OK) {
         exit_code = cli_fail(d->args, d->file, &err);
-    } else if (s.damage_count && !d->args->values[OPT_EVENT].given) {
+    } else if (s.damage_count && !wants(d->args, OPT_EVENT)) {
         exit_code = cli_partial(d->args, d->file, &s.damage);
         count_unreported(d, s.damage_count - 1 + DAMAGE_MESSAGES_MAX);
     } else if (s.damage_count) {
@@ -376,20 +396,11 @@ static void measure_columns(sptdump *d)
 {
     d->name_width = (int)strlen("programs");
     for (size_t i = 0; i < spgo_spt_program_count(d->spt); i++) {
-        size_t len = spgo_spt_get_program(d->spt, i)->name.len;
-        if (is_wanted(d, i) && len > (size_t)d->name_width)
-            d->name_width = len < NAME_WIDTH_MAX ? (int)len : NAME_WIDTH_MAX;
+        int width = sptdump_word_width(spgo_spt_get_program(d->spt, i)->name);
+        if (is_wanted(d, i) && width > d->name_width)
+            d->name_width = width;
     }
     d->offset_digits = os_input_bytes(d->in).len > UINT32_MAX ? 12 : 8;
-}
-
-static bool wants(const cli_args *args, int option)
-{
-    const cli_value *v = args->values;
-    bool any = v[OPT_HEADER].given || v[OPT_PROGID].given || v[OPT_STRTAB].given ||
-               v[OPT_EVENT].given || v[OPT_SUMMARY].given || v[OPT_TOP].given ||
-               v[OPT_VERIFY].given;
-    return v[option].given || v[OPT_ALL].given || !any;
 }
 
 static int show_file(sptdump *d)
@@ -413,8 +424,8 @@ static int show_file(sptdump *d)
 
 static bool only_verifies(const cli_args *args)
 {
-    return args->values[OPT_VERIFY].given && !wants(args, OPT_HEADER) &&
-           !wants(args, OPT_PROGID) && !wants(args, OPT_STRTAB) && !wants(args, OPT_EVENT) &&
+    return args->values[OPT_VERIFY].given && !wants(args, OPT_HEADER) && !wants(args, OPT_PROGID) &&
+           !wants(args, OPT_STRTAB) && !wants(args, OPT_EVENT) &&
            !args->values[OPT_SUMMARY].given && !args->values[OPT_TOP].given;
 }
 

@@ -57,8 +57,10 @@ int dump_spt(dump *d);
 
 /* ------------------------------------------------------------------ printing (cmd_dump.c) */
 
-/* A JSON line with its "type". */
+/* A JSON line with its "type"; what a format names itself goes into its object "fields". */
 void dump_open_line(dump *d, const char *type);
+void dump_open_fields(dump *d);
+void dump_close_fields(dump *d);
 void dump_close_line(dump *d);
 void dump_member_u64(dump *d, const char *key, uint64_t value);
 void dump_member_text(dump *d, const char *key, const char *value);

@@ -329,10 +329,9 @@ static void json_event(dump *d, const etl_file *file, const char *kind, const et
     dump_member_u64(d, "length", r->payload.len);
     dump_member_u64(d, "buffer", r->buffer_off);
     dump_member_u64(d, "offset", r->offset);
-    json_key(&d->j, "fields");
-    json_open_object(&d->j);
+    dump_open_fields(d);
     etl_dump_record_fields(d->o, &d->j, r);
-    json_close_object(&d->j);
+    dump_close_fields(d);
     dump_close_line(d);
 }
 
@@ -409,7 +408,9 @@ static void put_header(dump *d, const etl_file *file)
 {
     if (d->args->json) {
         dump_open_line(d, "header");
+        dump_open_fields(d);
         etl_dump_header(d->o, &d->j, file);
+        dump_close_fields(d);
         dump_close_line(d);
     } else {
         etl_dump_header(d->o, NULL, file);
@@ -422,7 +423,9 @@ static void put_buffers(dump *d, const etl_file *file)
     for (size_t i = 0; i < etl_buffer_count(file) && !d->o->failed; i++) {
         if (d->args->json) {
             dump_open_line(d, "buffer");
+            dump_open_fields(d);
             etl_dump_buffer(d->o, &d->j, file, i);
+            dump_close_fields(d);
             dump_close_line(d);
         } else {
             etl_dump_buffer(d->o, NULL, file, i);

@@ -68,8 +68,8 @@ static int ambiguous_command(const char *word)
     for (size_t i = 0; i < COMMAND_COUNT; i++) {
         if (strncmp(commands[i].name, word, strlen(word)) != 0)
             continue;
-        int n = snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "",
-                         commands[i].name);
+        int n =
+            snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", commands[i].name);
         used += n > 0 ? (size_t)n : 0;
     }
     return cli_usage(&no_args, "'%s' is ambiguous: %s", word, names);

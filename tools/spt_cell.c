@@ -1,7 +1,7 @@
 /*
  * Counting is nearly all of what a summary costs. Profiles repeat themselves, so once a cell has
- * some records, a small direct-mapped table stands in front of the big one: it stays in the first
- * cache, has no probing, and what is pushed out of it goes to the big table with all its hits at
+ * some records, a small direct-mapped table stands in front of the big one: it stays in the nearest
+ * caches, has no probing, and what is pushed out of it goes to the big table with all its hits at
  * once. Where it does not help, because the keys do not repeat, it is given up for good, and whole
  * records go to the big table, which overlaps their cache misses.
  */
@@ -13,10 +13,11 @@
 #include <base/reader.h>
 
 enum {
-    FRONT_BITS = 12,
+    FRONT_BITS = 13,
     FRONT_SLOTS = 1 << FRONT_BITS,
-    FRONT_AFTER_RECORDS = 1024,  /* a cell this large pays for a front */
-    FRONT_TRIAL_PUSHES = 1 << 16 /* so many keys pushed out are judged together */
+    FRONT_AFTER_RECORDS = 1024,   /* a cell this large pays for a front */
+    FRONT_TRIAL_PUSHES = 1 << 16, /* so many keys pushed out are judged together */
+    FRONT_HITS_MAX = 1 << 20      /* of one entry; no file is so long that sums of these overflow */
 };
 
 #define FRONT_MULTIPLIER 0x9E3779B97F4A7C15u /* 2^64 by the golden ratio: spreads near keys */
@@ -44,14 +45,9 @@ static inline bool is_range(uint64_t begin_arc, uint64_t end_arc)
     return (end_arc >> 32) - (uint32_t)begin_arc < SPGO_SPT_RANGE_MAX;
 }
 
-static void add_ranges(spt_cell *cell, uint64_t count, uint64_t newest_first, uint64_t oldest_first,
-                       uint64_t hits)
+static void add_times(uint64_t *sum, uint64_t count, uint64_t hits)
 {
-    cell->range_count = add_saturating(cell->range_count, multiply_saturating(hits, count));
-    cell->ranges_newest_first_good =
-        add_saturating(cell->ranges_newest_first_good, multiply_saturating(hits, newest_first));
-    cell->ranges_oldest_first_good =
-        add_saturating(cell->ranges_oldest_first_good, multiply_saturating(hits, oldest_first));
+    *sum = add_saturating(*sum, multiply_saturating(count, hits));
 }
 
 /* ------------------------------------------------------------------ the front */
@@ -74,9 +70,8 @@ static __attribute__((noinline)) void push_out(spt_cell *cell, counts *table, co
 static inline void add_hits(spt_cell *cell, counts *table, uint64_t key, uint64_t hits)
 {
     counts_slot *slot = &cell->front->slots[counts_index(key, FRONT_MULTIPLIER, 64 - FRONT_BITS)];
-    uint64_t sum = slot->count + hits;
-    if (__builtin_expect(slot->key == key && sum >= hits, 1))
-        slot->count = sum;
+    if (__builtin_expect(slot->key == key, 1)) /* a free slot has key 0 and no hits: fine too */
+        slot->count += hits;
     else
         push_out(cell, table, slot, key, hits);
 }
@@ -105,11 +100,11 @@ static void judge_front(spt_cell *cell, bool arcs)
         drop_front(cell, arcs);
 }
 
-static void count_front_arcs(spt_cell *cell, const spgo_spt_record *r)
+static inline void count_front_arcs(spt_cell *cell, const spgo_spt_record *r, bool backward)
 {
     size_t n = r->entry_count;
-    uint64_t newest_first = 0;
-    uint64_t oldest_first = 0;
+    uint64_t bad = 0;
+    uint64_t backward_good = 0;
     if (!n)
         return;
     uint64_t newer = load_u64(r->entries);
@@ -117,11 +112,18 @@ static void count_front_arcs(spt_cell *cell, const spgo_spt_record *r)
     for (size_t i = 1; i < n; i++) {
         uint64_t older = load_u64(r->entries + 8 * i);
         add_hits(cell, &cell->arcs, older, r->hits);
-        newest_first += is_range(older, newer);
-        oldest_first += is_range(newer, older);
+        if (__builtin_expect(!is_range(older, newer), 0))
+            bad++;
+        if (backward)
+            backward_good += is_range(newer, older);
         newer = older;
     }
-    add_ranges(cell, n - 1, newest_first, oldest_first, r->hits);
+    add_times(&cell->range_count, n - 1, r->hits);
+    add_times(&cell->range_good, n - 1 - bad, r->hits);
+    if (backward) {
+        add_times(&cell->backward_count, n - 1, r->hits);
+        add_times(&cell->backward_good, backward_good, r->hits);
+    }
 }
 
 static void count_front_rvas(spt_cell *cell, const spgo_spt_record *r)
@@ -131,9 +133,10 @@ static void count_front_rvas(spt_cell *cell, const spgo_spt_record *r)
 }
 
 /* True if the record was counted through the front. */
-static bool count_through_front(spt_cell *cell, const spgo_spt_record *r, spgo_spt_kind kind)
+static bool count_through_front(spt_cell *cell, const spgo_spt_record *r, spgo_spt_kind kind,
+                                bool backward)
 {
-    if (kind == SPGO_SPT_KIND_CALLSTACK || cell->front_useless)
+    if (kind == SPGO_SPT_KIND_CALLSTACK || cell->front_useless || r->hits > FRONT_HITS_MAX)
         return false;
     if (!cell->front) {
         if (cell->record_count < FRONT_AFTER_RECORDS)
@@ -144,10 +147,12 @@ static bool count_through_front(spt_cell *cell, const spgo_spt_record *r, spgo_s
             return false;
         cell->front->entries_at_trial = cell->entry_count;
     }
-    if (kind == SPGO_SPT_KIND_ARC)
-        count_front_arcs(cell, r);
-    else
+    if (kind == SPGO_SPT_KIND_IP)
         count_front_rvas(cell, r);
+    else if (backward)
+        count_front_arcs(cell, r, true);
+    else
+        count_front_arcs(cell, r, false);
     judge_front(cell, kind == SPGO_SPT_KIND_ARC);
     return true;
 }
@@ -173,28 +178,35 @@ static size_t load_rvas(const spgo_spt_record *r, uint64_t *keys)
 
 static size_t load_stack_arcs(const spgo_spt_record *r, uint64_t *keys)
 {
-    size_t n = r->entry_count ? r->entry_count - 1u : 0;
+    size_t n = r->entry_count - 1u;
     for (size_t i = 0; i < n; i++)
         keys[i] = (uint64_t)load_u32(r->entries + 4 * i) << 32 | load_u32(r->entries + 4 * i + 4);
     return n;
 }
 
-static void count_ranges(spt_cell *cell, const uint64_t *arcs, size_t n, uint64_t hits)
+static void count_ranges(spt_cell *cell, const uint64_t *arcs, size_t n, uint64_t hits,
+                         bool backward)
 {
-    uint64_t newest_first = 0;
-    uint64_t oldest_first = 0;
+    uint64_t good = 0;
+    uint64_t backward_good = 0;
+    if (!n)
+        return;
     for (size_t i = 0; i + 1 < n; i++) {
-        newest_first += is_range(arcs[i + 1], arcs[i]);
-        oldest_first += is_range(arcs[i], arcs[i + 1]);
+        good += is_range(arcs[i + 1], arcs[i]);
+        backward_good += is_range(arcs[i], arcs[i + 1]);
     }
-    if (n)
-        add_ranges(cell, n - 1, newest_first, oldest_first, hits);
+    add_times(&cell->range_count, n - 1, hits);
+    add_times(&cell->range_good, good, hits);
+    add_times(&cell->backward_count, backward ? n - 1 : 0, hits);
+    add_times(&cell->backward_good, backward ? backward_good : 0, hits);
 }
 
-static void count_whole(spt_cell *cell, const spgo_spt_record *r, spgo_spt_kind kind)
+static void count_whole(spt_cell *cell, const spgo_spt_record *r, spgo_spt_kind kind, bool backward)
 {
     uint64_t keys[SPGO_SPT_ENTRIES_MAX];
     size_t n;
+    if (!r->entry_count)
+        return;
     switch (kind) {
     case SPGO_SPT_KIND_IP:
         n = load_rvas(r, keys);
@@ -203,30 +215,33 @@ static void count_whole(spt_cell *cell, const spgo_spt_record *r, spgo_spt_kind 
     case SPGO_SPT_KIND_ARC:
         n = load_arcs(r, keys);
         counts_add(&cell->arcs, keys, n, r->hits);
-        count_ranges(cell, keys, n, r->hits);
+        count_ranges(cell, keys, n, r->hits, backward);
         break;
     case SPGO_SPT_KIND_CALLSTACK:
-        n = load_stack_arcs(r, keys);
-        counts_add(&cell->arcs, keys, n, r->hits);
-        if (r->entry_count == 1)
-            counts_add(&cell->rvas, keys, load_rvas(r, keys), r->hits);
+        if (r->entry_count == 1) {
+            n = load_rvas(r, keys);
+            counts_add(&cell->rvas, keys, n, r->hits);
+        } else {
+            n = load_stack_arcs(r, keys);
+            counts_add(&cell->arcs, keys, n, r->hits);
+        }
         break;
     case SPGO_SPT_KIND_NONE:
         break;
     }
 }
 
-void spt_cell_count(spt_cell *cell, const spgo_spt_record *r)
+void spt_cell_count(spt_cell *cell, const spgo_spt_record *r, bool backward)
 {
-    spgo_spt_kind kind = spgo_spt_opcode_kind(r->opcode);
+    spgo_spt_kind kind = cell->kind;
     uint64_t n = r->entry_count;
     if (kind == SPGO_SPT_KIND_CALLSTACK && n)
         n--;
     cell->record_count++;
     cell->entry_count += r->entry_count;
     cell->hits = add_saturating(cell->hits, multiply_saturating(r->hits, n));
-    if (!count_through_front(cell, r, kind))
-        count_whole(cell, r, kind);
+    if (!count_through_front(cell, r, kind, backward))
+        count_whole(cell, r, kind, backward);
 }
 
 /* ------------------------------------------------------------------ whole cells */
@@ -243,10 +258,9 @@ void spt_cell_merge(spt_cell *into, const spt_cell *from)
     into->entry_count += from->entry_count;
     into->hits = add_saturating(into->hits, from->hits);
     into->range_count = add_saturating(into->range_count, from->range_count);
-    into->ranges_newest_first_good =
-        add_saturating(into->ranges_newest_first_good, from->ranges_newest_first_good);
-    into->ranges_oldest_first_good =
-        add_saturating(into->ranges_oldest_first_good, from->ranges_oldest_first_good);
+    into->range_good = add_saturating(into->range_good, from->range_good);
+    into->backward_count = add_saturating(into->backward_count, from->backward_count);
+    into->backward_good = add_saturating(into->backward_good, from->backward_good);
     counts_merge(&into->rvas, &from->rvas);
     counts_merge(&into->arcs, &from->arcs);
 }

@@ -5,7 +5,7 @@
  * A range runs from the target of one branch to the source of the next one. It makes sense when it
  * does not run backwards and stays under SPGO_SPT_RANGE_MAX. Read in the order the file has by
  * assumption (newest first), nearly all ranges of a good trace do; read the other way round few do.
- * That tells a damaged or folded file, and a writer with another order, from a sound one.
+ * That tells a damaged file, and a writer with another order, from a sound one.
  */
 #ifndef SPT_CELL_H
 #define SPT_CELL_H
@@ -18,20 +18,23 @@ typedef struct spt_front spt_front;
 
 /* Sums saturate. */
 typedef struct spt_cell {
+    spgo_spt_kind kind; /* of its opcode; set before the first record */
     uint64_t record_count;
     uint64_t entry_count;
-    uint64_t hits; /* entries, or arcs of call stacks, each times its record's hits */
-    counts rvas;   /* hits per RVA: instruction pointers, and call stacks of one frame */
-    counts arcs;   /* hits per arc: LBR source << 32 | target, frame << 32 | calling frame */
-    uint64_t range_count;              /* ranges between neighbours, times hits */
-    uint64_t ranges_newest_first_good; /* that make sense in the order assumed */
-    uint64_t ranges_oldest_first_good; /* that make sense in the opposite order */
-    spt_front *front;                  /* NULL: none, or none yet */
+    uint64_t hits;        /* entries, or arcs of call stacks, each times its record's hits */
+    counts rvas;          /* hits per RVA: instruction pointers, and call stacks of one frame */
+    counts arcs;          /* hits per arc: LBR source << 32 | target, frame << 32 | calling frame */
+    uint64_t range_count; /* ranges between neighbours, times hits */
+    uint64_t range_good;  /* of these make sense */
+    uint64_t backward_count; /* ranges that were also read in the opposite order, times hits */
+    uint64_t backward_good;  /* of these make sense */
+    spt_front *front;        /* NULL: none, or none yet */
     bool front_useless;
 } spt_cell;
 
-/* Counts one record; all of a cell have the same opcode. Lost memory is in the tables' `failed`. */
-void spt_cell_count(spt_cell *cell, const spgo_spt_record *r);
+/* Counts one record; all of a cell have the same opcode. With `backward`, ranges are tried in the
+ * opposite order too. Lost memory is in the tables' `failed`. */
+void spt_cell_count(spt_cell *cell, const spgo_spt_record *r, bool backward);
 
 /* Completes the tables after the last record. */
 void spt_cell_settle(spt_cell *cell);

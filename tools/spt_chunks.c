@@ -1,10 +1,8 @@
 #include "spt_chunks.h"
 
-#include <stdlib.h>
-
 enum {
-    GUESS_RECORDS = 48,    /* so many well-formed records in a row make a place a boundary */
-    GUESS_TRIES = 4096,    /* places tried; longer than the longest record */
+    GUESS_RECORDS = 48,     /* so many well-formed records in a row make a place a boundary */
+    GUESS_TRIES = 4096,     /* places tried; longer than the longest record */
     SEGMENT_HEAD_BYTES = 8, /* opcode, padding, program, length */
     REPEAT_BYTES = 10       /* opcode, padding, count */
 };
@@ -78,35 +76,47 @@ static bool enter_segment(spgo_spt_cursor *c)
     return true;
 }
 
-spt_chunk *spt_chunks_split(const spgo_spt *spt, uint64_t chunk_bytes, size_t *count)
+spt_splitter spt_splitter_new(const spgo_spt *spt, uint64_t chunk_bytes)
 {
     spgo_spt_cursor first = spgo_spt_records(spt);
-    uint64_t data_bytes = first.size - first.pos;
-    size_t count_max = chunk_bytes ? (size_t)(data_bytes / chunk_bytes) + 1 : 1;
-    spt_chunk *chunks = calloc(count_max, sizeof *chunks);
-    if (!chunks)
-        return NULL;
+    return (spt_splitter){.next = first, .c = first, .chunk_bytes = chunk_bytes};
+}
 
-    size_t n = 0;
-    chunks[n++] = (spt_chunk){.start = first, .stop = first.size};
-    uint64_t target = first.pos + chunk_bytes;
-    for (spgo_spt_cursor c = first; n < count_max && enter_segment(&c);) {
-        uint64_t end = c.segment_end;
-        while (n < count_max && target < end) {
-            uint64_t boundary = guess_boundary(&c, target);
-            if (boundary == c.size)
-                break;
-            spgo_spt_cursor start = c;
-            start.pos = boundary;
-            start.in_segment = boundary < end;
-            chunks[n - 1].stop = start.pos;
-            chunks[n++] = (spt_chunk){.start = start, .stop = first.size};
-            target = start.pos + chunk_bytes;
-        }
-        c.pos = end;
+size_t spt_splitter_max(const spt_splitter *s)
+{
+    uint64_t left = s->next.size - s->next.pos;
+    return s->chunk_bytes ? (size_t)(left / s->chunk_bytes) + 1 : 1;
+}
+
+/* Moves s->next to a place behind `target` where another chunk may start; false if there is none.
+ */
+static bool find_seam(spt_splitter *s, uint64_t target)
+{
+    spgo_spt_cursor *c = &s->c;
+    while (!c->in_segment || target >= c->segment_end) {
+        if (c->in_segment)
+            c->pos = c->segment_end;
+        if (!enter_segment(c))
+            return false;
     }
-    *count = n;
-    return chunks;
+    uint64_t boundary = guess_boundary(c, target);
+    if (boundary == c->size)
+        return false;
+    s->next = *c;
+    s->next.pos = boundary;
+    s->next.in_segment = boundary < c->segment_end;
+    return true;
+}
+
+bool spt_splitter_next(spt_splitter *s, spt_chunk *chunk)
+{
+    if (s->at_end)
+        return false;
+    *chunk = (spt_chunk){.start = s->next, .stop = s->next.size};
+    s->at_end = !s->chunk_bytes || !find_seam(s, s->next.pos + s->chunk_bytes);
+    if (!s->at_end)
+        chunk->stop = s->next.pos;
+    return true;
 }
 
 bool spt_chunks_fit(const spt_chunk *chunks, size_t count)

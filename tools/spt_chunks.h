@@ -17,9 +17,22 @@ typedef struct spt_chunk {
     spgo_spt_cursor end; /* where the walk ended; set by the caller */
 } spt_chunk;
 
-/* A malloc'd array of chunks of about chunk_bytes in file order, the first from the start of the
- * data and the last to the end of the file; 0: all in one. NULL when there is no memory. */
-spt_chunk *spt_chunks_split(const spgo_spt *spt, uint64_t chunk_bytes, size_t *count);
+/* Finds the chunks one after the other, close ahead of those who read them. */
+typedef struct spt_splitter {
+    spgo_spt_cursor next; /* where the next chunk starts */
+    spgo_spt_cursor c;    /* in the segment that was looked into last */
+    uint64_t chunk_bytes;
+    bool at_end;
+} spt_splitter;
+
+/* chunk_bytes 0: all in one. */
+spt_splitter spt_splitter_new(const spgo_spt *spt, uint64_t chunk_bytes);
+
+/* How many chunks there are at most. */
+size_t spt_splitter_max(const spt_splitter *s);
+
+/* The next chunk in file order; the last one lasts to the end. False: there is none. */
+bool spt_splitter_next(spt_splitter *s, spt_chunk *chunk);
 
 /* Does every chunk start in the state in which the one before it ended? */
 bool spt_chunks_fit(const spt_chunk *chunks, size_t count);

@@ -15,13 +15,20 @@
 
 enum {
     CHUNK_BYTES = 4 << 20,
-    THREADS_MAX = 64
+    CHUNKS_AHEAD = 4, /* per thread; bounds the pages in use when a thread is kept waiting */
+    THREADS_MAX = 64,
+    CACHE_LINE = 64,
+    PREFETCH_BYTES = 2048,
+    /* Ranges are read in both orders in one of so many blocks of the data: enough to tell which
+     * order is right, and the same ones for any number of threads. */
+    BACKWARD_BLOCK_BYTES = 4096,
+    BACKWARD_BLOCKS = 8
 };
 
 static const uint8_t cell_opcodes[SPT_CELLS] = {
-    SPGO_SPT_UNHALT_CYCLE,  SPGO_SPT_RETIRE_INSTR,  SPGO_SPT_RETIRE_BR_INSTR,
+    SPGO_SPT_UNHALT_CYCLE,   SPGO_SPT_RETIRE_INSTR,   SPGO_SPT_RETIRE_BR_INSTR,
     SPGO_SPT_L1_ICACHE_MISS, SPGO_SPT_L1_DCACHE_MISS, SPGO_SPT_LBR,
-    SPGO_SPT_ETW_INSTR,     SPGO_SPT_ETW_CALLSTACK,
+    SPGO_SPT_ETW_INSTR,      SPGO_SPT_ETW_CALLSTACK,
 };
 
 uint8_t spt_cell_opcode(size_t cell)
@@ -43,13 +50,18 @@ static size_t cell_of_opcode(uint8_t opcode)
 typedef struct job {
     os_input *in;
     const bool *wanted;
+    uint64_t data_off;
+    spt_splitter splitter; /* these six under the lock */
     spt_chunk *chunks;
     spgo_error *damages;     /* first damage of each chunk */
-    uint64_t *damage_counts; /* of each chunk */
     bool *done;              /* per chunk */
-    size_t chunk_count;
-    size_t next_chunk;
-    pthread_mutex_t lock; /* over next_chunk and done */
+    size_t chunk_count;      /* found so far */
+    size_t first_open;       /* before it all are done */
+    uint64_t *damage_counts; /* per chunk, of its reader */
+    size_t chunks_ahead;     /* how far chunk_count may run before first_open */
+    bool in_one_piece;
+    pthread_mutex_t lock;
+    pthread_cond_t moved; /* first_open did */
 } job;
 
 /* What one thread counts. */
@@ -57,27 +69,47 @@ typedef struct worker {
     job *job;
     spt_summary counted;
     bool no_memory;
+    spt_cell *last_cell; /* of the record before, to save looking it up: its program and opcode */
+    uint16_t last_program;
+    uint8_t last_opcode;
     pthread_t thread;
 } worker;
 
+/* The cells of a program; NULL without memory. */
 static spt_cell *row_of(worker *w, uint16_t program)
 {
     spt_cell **row = &w->counted.rows[program];
-    if (!*row)
+    if (!*row) {
         *row = calloc(SPT_CELLS, sizeof **row);
+        for (size_t i = 0; *row && i < SPT_CELLS; i++)
+            (*row)[i].kind = spgo_spt_opcode_kind(cell_opcodes[i]);
+    }
     return *row;
 }
 
-static void take_record(worker *w, const spgo_spt_record *r)
+/* The cell that the record belongs to; NULL if its program is not wanted or without memory. */
+static spt_cell *find_cell(worker *w, const spgo_spt_record *r)
 {
     if (w->job->wanted && !w->job->wanted[r->program])
-        return;
+        return NULL;
     spt_cell *row = row_of(w, r->program);
     if (!row) {
         w->no_memory = true;
-        return;
+        return NULL;
     }
-    spt_cell_count(&row[cell_of_opcode(r->opcode)], r);
+    w->last_cell = &row[cell_of_opcode(r->opcode)];
+    w->last_program = r->program;
+    w->last_opcode = r->opcode;
+    return w->last_cell;
+}
+
+static inline void take_record(worker *w, const spgo_spt_record *r)
+{
+    bool as_before = r->program == w->last_program && r->opcode == w->last_opcode;
+    spt_cell *cell = as_before ? w->last_cell : find_cell(w, r);
+    uint64_t block = (r->offset - w->job->data_off) / BACKWARD_BLOCK_BYTES;
+    if (cell)
+        spt_cell_count(cell, r, block % BACKWARD_BLOCKS == 0);
 }
 
 /* After the fast walk stopped: takes what stands there. False at the end of the file. */
@@ -106,11 +138,16 @@ static void walk_chunk(worker *w, size_t index)
     spgo_code code;
     uint64_t release_at = c.pos + CHUNK_BYTES;
     while (c.pos < chunk->stop && !w->no_memory) {
+        /* Where a record ends is known only from its head, so that the processor cannot run
+         * ahead by itself. */
+        uintptr_t ahead = (uintptr_t)c.base + (uintptr_t)c.pos + PREFETCH_BYTES;
+        __builtin_prefetch((const void *)ahead); /* may lie behind the file: harmless */
+        __builtin_prefetch((const void *)(ahead + CACHE_LINE));
         if (spgo_spt_next_entries(&c, &r, &code))
             take_record(w, &r);
         else if (!step_over_damage(w, &c, index))
             break;
-        if (c.pos >= release_at && w->job->chunk_count == 1 && w->job->in) {
+        if (c.pos >= release_at && w->job->in_one_piece && w->job->in) {
             os_input_release(w->job->in, c.pos);
             release_at = c.pos + CHUNK_BYTES;
         }
@@ -119,19 +156,28 @@ static void walk_chunk(worker *w, size_t index)
 }
 
 /* Marks `finished` (SIZE_MAX: none) as done, gives back what all have read, and returns the next
- * chunk, or chunk_count. */
+ * chunk, or SIZE_MAX. */
 static size_t next_chunk(job *j, size_t finished)
 {
     pthread_mutex_lock(&j->lock);
-    if (finished < j->chunk_count)
+    size_t before = j->first_open;
+    if (finished != SIZE_MAX)
         j->done[finished] = true;
-    size_t first_open = 0;
-    while (first_open < j->chunk_count && j->done[first_open])
-        first_open++;
-    size_t next = j->next_chunk < j->chunk_count ? j->next_chunk++ : j->chunk_count;
+    while (j->first_open < j->chunk_count && j->done[j->first_open])
+        j->first_open++;
+    if (j->first_open > before) {
+        if (j->in && j->first_open < j->chunk_count)
+            os_input_release(j->in, j->chunks[j->first_open].start.pos);
+        pthread_cond_broadcast(&j->moved);
+    }
+    while (!j->splitter.at_end && j->chunk_count - j->first_open >= j->chunks_ahead)
+        pthread_cond_wait(&j->moved, &j->lock);
+    size_t next = j->chunk_count;
+    if (spt_splitter_next(&j->splitter, &j->chunks[next]))
+        j->chunk_count++;
+    else
+        next = SIZE_MAX;
     pthread_mutex_unlock(&j->lock);
-    if (j->in && first_open && first_open < j->chunk_count)
-        os_input_release(j->in, j->chunks[first_open].start.pos);
     return next;
 }
 
@@ -139,7 +185,7 @@ static void *work(void *ctx)
 {
     worker *w = ctx;
     size_t done = SIZE_MAX;
-    for (size_t i; (i = next_chunk(w->job, done)) < w->job->chunk_count; done = i)
+    for (size_t i; (i = next_chunk(w->job, done)) != SIZE_MAX; done = i)
         walk_chunk(w, i);
     for (size_t p = 0; p < w->counted.program_count; p++) {
         for (size_t i = 0; w->counted.rows[p] && i < SPT_CELLS; i++)
@@ -235,19 +281,23 @@ static void sum_damage(const job *j, spt_summary *summary)
 static spgo_code count_chunks(const spgo_spt *spt, job *j, uint64_t chunk_bytes, unsigned threads,
                               spt_summary *summary, bool *fits)
 {
-    j->chunks = spt_chunks_split(spt, chunk_bytes, &j->chunk_count);
-    size_t n = j->chunks ? j->chunk_count : 0;
+    j->splitter = spt_splitter_new(spt, chunk_bytes);
+    size_t n = spt_splitter_max(&j->splitter);
     size_t worker_count = threads < n ? threads : n;
-    worker *workers = calloc(worker_count + 1, sizeof *workers);
-    j->next_chunk = 0;
-    j->damages = calloc(n + 1, sizeof *j->damages);
-    j->damage_counts = calloc(n + 1, sizeof *j->damage_counts);
-    j->done = calloc(n + 1, sizeof *j->done);
+    worker *workers = calloc(worker_count, sizeof *workers);
+    j->chunk_count = 0;
+    j->first_open = 0;
+    j->chunks_ahead = CHUNKS_AHEAD * worker_count;
+    j->in_one_piece = n == 1;
+    j->chunks = calloc(n + 1, sizeof *j->chunks);
+    j->damages = calloc(n, sizeof *j->damages);
+    j->damage_counts = calloc(n, sizeof *j->damage_counts);
+    j->done = calloc(n, sizeof *j->done);
 
     spgo_code code = SPGO_NOMEM;
-    if (n && workers && j->damages && j->damage_counts && j->done) {
+    if (workers && j->chunks && j->damages && j->damage_counts && j->done) {
         bool complete = run(j, workers, worker_count, spgo_spt_program_count(spt));
-        *fits = spt_chunks_fit(j->chunks, n);
+        *fits = spt_chunks_fit(j->chunks, j->chunk_count);
         if (complete && *fits) {
             *summary = workers[0].counted;
             sum_damage(j, summary);
@@ -268,20 +318,22 @@ spgo_code spt_summarize(const spgo_spt *spt, os_input *in, const bool *wanted, u
                         spt_summary *summary, spgo_error *err)
 {
     *summary = (spt_summary){0};
-    job j = {.in = in, .wanted = wanted};
+    job j = {.in = in, .wanted = wanted, .data_off = spgo_spt_data_off(spt)};
     if (threads > THREADS_MAX)
         threads = THREADS_MAX;
-    if (pthread_mutex_init(&j.lock, NULL) != 0)
-        return spgo_fail(err, SPGO_NOMEM, "spt.summary", SPGO_NO_OFFSET, "no memory for a mutex");
+    if (pthread_mutex_init(&j.lock, NULL) != 0 || pthread_cond_init(&j.moved, NULL) != 0)
+        return spgo_fail(err, SPGO_NOMEM, "spt.summary", SPGO_NO_OFFSET, "no memory for a lock");
 
     bool fits = true;
     uint64_t chunk_bytes = threads > 1 ? CHUNK_BYTES : 0;
     spgo_code code = count_chunks(spt, &j, chunk_bytes, threads ? threads : 1, summary, &fits);
     if (code == SPGO_OK && !fits)
         code = count_chunks(spt, &j, 0, 1, summary, &fits);
+    pthread_cond_destroy(&j.moved);
     pthread_mutex_destroy(&j.lock);
     if (code != SPGO_OK)
-        return spgo_fail(err, code, "spt.summary", SPGO_NO_OFFSET,
-                         "out of memory while counting; fewer threads or a /binary filter need less");
+        return spgo_fail(
+            err, code, "spt.summary", SPGO_NO_OFFSET,
+            "out of memory while counting; fewer threads or a /binary filter need less");
     return SPGO_OK;
 }

@@ -47,6 +47,20 @@ spgo_str sptdump_program_name(const sptdump *d, uint16_t program)
     return p && p->name.len ? p->name : text_str("-");
 }
 
+int sptdump_word_width(spgo_str name)
+{
+    bool is_utf8 = name.len <= SPTDUMP_NAME_WIDTH && text_is_utf8(name);
+    int width = 0;
+    for (size_t i = 0; i < name.len && width < SPTDUMP_NAME_WIDTH; i++) {
+        unsigned char c = (unsigned char)name.ptr[i];
+        if (is_utf8 && c >= 0x80)
+            width += c >= 0xc0; /* its first byte stands for the character */
+        else
+            width += c > ' ' && c < 0x7f ? 1 : 4; /* \xNN */
+    }
+    return width < SPTDUMP_NAME_WIDTH ? width : SPTDUMP_NAME_WIDTH;
+}
+
 /* ------------------------------------------------------------------ header */
 
 SPGO_PRINTF(6, 7)
@@ -103,8 +117,8 @@ void sptdump_header_fields(const sptdump *d, sptdump_field f[SPTDUMP_FIELDS])
     ok = h->program_capacity == SPGO_SPT_TYPICAL_PROGRAMS;
     set_field(&f[9], "ProgramIdCapacity", "program_id_capacity", h->program_capacity, ok,
               ok ? "entries, typical" : "entries, not typical (%d)", SPGO_SPT_TYPICAL_PROGRAMS);
-    set_field(&f[10], "DataOffset", "data_offset", data_off, true,
-              "of the first record (not stored, follows from the tables)");
+    set_field(&f[10], "DataOffset", "data_offset", data_off, true, "%s (not stored)",
+              data_off < file_bytes ? "of the first record, behind the tables" : "no records");
     set_field(&f[11], "FileSize", "file_size", file_bytes, true, "bytes (not stored)");
     f[0].hex = f[4].hex = f[5].hex = f[10].hex = true;
 }

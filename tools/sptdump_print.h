@@ -31,11 +31,11 @@ typedef struct sptdump {
     const spgo_spt *spt;
     bool *wanted; /* per program; NULL: all */
     out *o;
-    json j;           /* on o, for the JSON printer */
-    int name_width;   /* of the column of program names */
+    json j;         /* on o, for the JSON printer */
+    int name_width; /* of the column of program names */
     int offset_digits;
-    bool any_view;    /* a view was printed already */
-    char *label;      /* text printer: program column of the events of label_program */
+    bool any_view; /* a view was printed already */
+    char *label;   /* text printer: program column of the events of label_program */
     size_t label_len;
     uint32_t label_program;
 } sptdump;
@@ -54,8 +54,12 @@ enum { SPTDUMP_FIELDS = 12 };
 void sptdump_header_fields(const sptdump *d, sptdump_field fields[SPTDUMP_FIELDS]);
 
 /* In which order an LBR record's ranges make sense. */
-typedef enum sptdump_order { ORDER_NEWEST_FIRST, ORDER_OLDEST_FIRST, ORDER_EITHER, ORDER_UNCLEAR }
-sptdump_order;
+typedef enum sptdump_order {
+    ORDER_NEWEST_FIRST,
+    ORDER_OLDEST_FIRST,
+    ORDER_EITHER,
+    ORDER_UNCLEAR
+} sptdump_order;
 
 /* One row of the summary: a program's records with one opcode. */
 typedef struct sptdump_row {
@@ -106,5 +110,9 @@ const char *sptdump_opcode_name(uint8_t opcode); /* never NULL */
 const char *sptdump_order_name(sptdump_order order);
 const char *sptdump_severity_name(spgo_spt_severity severity);
 spgo_str sptdump_program_name(const sptdump *d, uint16_t program); /* "-" if it has none */
+
+/* Columns that the name takes as one word of a line; SPTDUMP_NAME_WIDTH for all longer ones. */
+enum { SPTDUMP_NAME_WIDTH = 32 };
+int sptdump_word_width(spgo_str name);
 
 #endif

@@ -18,10 +18,11 @@ enum { OPCODE_WIDTH = 15 };
 
 static const char *const titles[VIEW_COUNT] = {
     [VIEW_HEADER] = "# header  field                      value  meaning\n",
-    [VIEW_PROGRAMS] = "# program  index  guid                                           age  "
-                      "symbol key                                string  name\n",
+    [VIEW_PROGRAMS] = ("# program  index  guid                                           age  "
+                       "symbol key                                string  name\n"),
     [VIEW_STRINGS] = "# string   index  name\n",
-    [VIEW_COUNTS] = "opcode             records       entries          hits       rvas       arcs\n",
+    [VIEW_COUNTS] =
+        "opcode             records       entries          hits       rvas       arcs\n",
     [VIEW_RANGES] = "opcode              ranges  newest-first  oldest-first  order\n",
     [VIEW_TOP] = "opcode             rank          hits    share  entry\n",
     [VIEW_EVENTS] = "opcode           count    repeat      hits  entries\n",
@@ -33,6 +34,13 @@ static void put_spaces(out *o, size_t n)
     char *p = out_room(o, n);
     memset(p, ' ', n);
     o->len += n;
+}
+
+/* A right-aligned column; a number that is too wide still stands apart. */
+static void put_number(out *o, uint64_t value, int width)
+{
+    out_bytes(o, " ", 1);
+    out_u64_width(o, value, width - 1);
 }
 
 static void put_padded(out *o, const char *text, size_t width)
@@ -138,11 +146,12 @@ static void put_word(out *o, spgo_str name)
     }
 }
 
-/* "  0  textCount.exe  ", padded; made once for a run of records of one program. */
+/* "   0  textCount.exe  ", padded; made once for a run of records of one program. */
 static void make_label(sptdump *d, uint16_t program)
 {
     bytes text = {0};
     out o;
+    spgo_str name = sptdump_program_name(d, program);
     d->label_len = 0;
     free(d->label);
     d->label = NULL;
@@ -151,15 +160,12 @@ static void make_label(sptdump *d, uint16_t program)
         return;
     out_u64_width(&o, program, 4);
     out_text(&o, "  ");
-    put_word(&o, sptdump_program_name(d, program));
+    put_word(&o, name);
+    put_spaces(&o, (size_t)(2 + d->name_width - sptdump_word_width(name)));
     (void)out_flush(&o);
-    size_t width = 6 + (size_t)d->name_width;
-    if (text.len < width)
-        bytes_fill(&text, ' ', width - text.len);
-    bytes_put(&text, "  ", 2);
+    out_free(&o);
     d->label = (char *)text.ptr;
     d->label_len = text.len;
-    out_free(&o);
 }
 
 static void put_label(sptdump *d, uint16_t program)
@@ -237,9 +243,9 @@ static void text_event(sptdump *d, const spgo_spt_record *r)
     put_offset(d, r->offset);
     put_label(d, r->program);
     put_padded(o, sptdump_opcode_name(r->opcode), OPCODE_WIDTH);
-    out_u64_width(o, r->entry_count, 7);
-    out_u64_width(o, r->repeat, 10);
-    out_u64_width(o, r->hits, 10);
+    put_number(o, r->entry_count, 7);
+    put_number(o, r->repeat, 10);
+    put_number(o, r->hits, 10);
     if (r->opcode == SPGO_SPT_BINARY_ID)
         out_printf(o, "  length=%" PRIu32 ",end=%0*" PRIx64, r->segment_bytes, d->offset_digits,
                    r->offset + 4 + r->segment_bytes);
@@ -274,31 +280,31 @@ static void put_row_head(sptdump *d, const char *word, const sptdump_row *row)
 static void text_count(sptdump *d, const sptdump_row *row)
 {
     put_row_head(d, "count", row);
-    out_u64_width(d->o, row->cell->record_count, 11);
-    out_u64_width(d->o, row->cell->entry_count, 14);
-    out_u64_width(d->o, row->cell->hits, 14);
-    out_u64_width(d->o, row->distinct_rvas, 11);
-    out_u64_width(d->o, row->cell->arcs.used, 11);
+    put_number(d->o, row->cell->record_count, 11);
+    put_number(d->o, row->cell->entry_count, 14);
+    put_number(d->o, row->cell->hits, 14);
+    put_number(d->o, row->distinct_rvas, 11);
+    put_number(d->o, row->cell->arcs.used, 11);
     out_text(d->o, "\n");
 }
 
 static void text_total(sptdump *d, const sptdump_total *total)
 {
     put_padded(d->o, "total", 9);
-    out_u64_width(d->o, total->program_count, 4);
+    put_number(d->o, total->program_count, 4);
     out_text(d->o, "  ");
     put_padded(d->o, "programs", (size_t)d->name_width + 2);
     put_padded(d->o, "*", OPCODE_WIDTH);
-    out_u64_width(d->o, total->record_count, 11);
-    out_u64_width(d->o, total->entry_count, 14);
-    out_u64_width(d->o, total->hits, 14);
+    put_number(d->o, total->record_count, 11);
+    put_number(d->o, total->entry_count, 14);
+    put_number(d->o, total->hits, 14);
     out_text(d->o, "          -          -\n");
 }
 
 static void text_range(sptdump *d, const sptdump_row *row)
 {
     put_row_head(d, "range", row);
-    out_u64_width(d->o, row->cell->range_count, 11);
+    put_number(d->o, row->cell->range_count, 11);
     out_printf(d->o, "%13.2f%%%13.2f%%  %s\n", 100 * row->newest_first_share,
                100 * row->oldest_first_share, sptdump_order_name(row->order));
 }
@@ -308,9 +314,9 @@ static void text_top(sptdump *d, const sptdump_top *top)
     uint32_t first = spt_arc_first(top->key);
     uint32_t second = spt_arc_second(top->key);
     put_row_head(d, "top", top->row);
-    out_u64_width(d->o, top->rank, 8);
-    out_u64_width(d->o, top->hits, 14);
-    out_printf(d->o, "%8.2f%%  ", 100 * top->share);
+    put_number(d->o, top->rank, 8);
+    put_number(d->o, top->hits, 14);
+    out_printf(d->o, " %7.2f%%  ", 100 * top->share);
     switch (spgo_spt_opcode_kind(top->row->opcode)) {
     case SPGO_SPT_KIND_ARC:
         out_printf(d->o, "%08" PRIx32 "->%08" PRIx32 "\n", first, second);
