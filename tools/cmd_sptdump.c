@@ -208,7 +208,7 @@ static spgo_code make_row(uint16_t program, size_t cell_index, const spt_cell *c
     row->newest_first_share = share_of(cell->range_good, cell->range_count);
     row->oldest_first_share = share_of(cell->backward_good, cell->backward_count);
     row->order = order_of(row->newest_first_share, row->oldest_first_share);
-    return spt_cell_distinct_rvas(cell, &row->distinct_rvas, err);
+    return spt_cell_distinct(cell, row->opcode, &row->distinct, err);
 }
 
 /* Calls show for each program and opcode that has records. */

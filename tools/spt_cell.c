@@ -273,19 +273,35 @@ void spt_cell_free(spt_cell *cell)
     cell->front = NULL;
 }
 
-spgo_code spt_cell_distinct_rvas(const spt_cell *cell, uint64_t *count, spgo_error *err)
+/* Adds the ends of one arc to the RVAs seen. */
+static void see_arc(const counts_slot *slot, bool may_be_foreign, counts *seen,
+                    spt_distinct *distinct)
+{
+    uint64_t ends[2] = {spt_arc_first(slot->key), spt_arc_second(slot->key)};
+    bool foreign[2] = {may_be_foreign && ends[0] == SPGO_SPT_OUTSIDE,
+                       may_be_foreign && ends[1] == SPGO_SPT_OUTSIDE};
+    if (foreign[0] || foreign[1])
+        distinct->outside_hits += slot->count;
+    else
+        distinct->arcs++;
+    for (int i = 0; i < 2; i++) {
+        if (!foreign[i])
+            counts_add(seen, &ends[i], 1, 1);
+    }
+}
+
+spgo_code spt_cell_distinct(const spt_cell *cell, uint8_t opcode, spt_distinct *distinct,
+                            spgo_error *err)
 {
     counts seen = {0};
+    *distinct = (spt_distinct){0};
     counts_merge(&seen, &cell->rvas);
     for (size_t i = 0; i < cell->arcs.slot_count; i++) {
-        const counts_slot *slot = &cell->arcs.slots[i];
-        if (!slot->count)
-            continue;
-        uint64_t ends[2] = {spt_arc_first(slot->key), spt_arc_second(slot->key)};
-        counts_add(&seen, ends, 2, 1);
+        if (cell->arcs.slots[i].count)
+            see_arc(&cell->arcs.slots[i], opcode == SPGO_SPT_LBR, &seen, distinct);
     }
     bool complete = !seen.failed;
-    *count = seen.used;
+    distinct->rvas = seen.used;
     counts_free(&seen);
     return complete ? SPGO_OK
                     : spgo_fail(err, SPGO_NOMEM, "spt.summary", SPGO_NO_OFFSET,

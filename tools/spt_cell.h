@@ -50,8 +50,15 @@ static inline bool spt_cell_failed(const spt_cell *cell)
     return cell->rvas.failed || cell->arcs.failed;
 }
 
-/* How many different RVAs occur in the cell, as hits or as ends of arcs. */
-spgo_code spt_cell_distinct_rvas(const spt_cell *cell, uint64_t *count, spgo_error *err);
+/* What is different in a cell. An LBR arc with an end in another image (SPGO_SPT_OUTSIDE) is none
+ * of the image's own arcs. */
+typedef struct spt_distinct {
+    uint64_t rvas; /* as hits or as ends of arcs */
+    uint64_t arcs;
+    uint64_t outside_hits; /* of arcs with an end in another image */
+} spt_distinct;
+spgo_code spt_cell_distinct(const spt_cell *cell, uint8_t opcode, spt_distinct *distinct,
+                            spgo_error *err);
 
 static inline uint32_t spt_arc_first(uint64_t key)
 {

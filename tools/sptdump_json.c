@@ -176,8 +176,9 @@ static void json_count(sptdump *d, const sptdump_row *row)
     member_u64(d, "records", row->cell->record_count);
     member_u64(d, "entries", row->cell->entry_count);
     member_u64(d, "hits", row->cell->hits);
-    member_u64(d, "distinct_rvas", row->distinct_rvas);
-    member_u64(d, "distinct_arcs", row->cell->arcs.used);
+    member_u64(d, "distinct_rvas", row->distinct.rvas);
+    member_u64(d, "distinct_arcs", row->distinct.arcs);
+    member_u64(d, "outside_hits", row->distinct.outside_hits);
     close_line(d);
 }
 

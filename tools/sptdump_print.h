@@ -66,7 +66,7 @@ typedef struct sptdump_row {
     uint16_t program;
     uint8_t opcode;
     const spt_cell *cell;
-    uint64_t distinct_rvas;
+    spt_distinct distinct;
     double newest_first_share; /* of the ranges that make sense; 0 to 1 */
     double oldest_first_share;
     sptdump_order order;

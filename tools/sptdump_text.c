@@ -22,7 +22,7 @@ static const char *const titles[VIEW_COUNT] = {
                        "symbol key                                string  name\n"),
     [VIEW_STRINGS] = "# string   index  name\n",
     [VIEW_COUNTS] =
-        "opcode             records       entries          hits       rvas       arcs\n",
+        "opcode             records       entries          hits       rvas       arcs     outside\n",
     [VIEW_RANGES] = "opcode              ranges  newest-first  oldest-first  order\n",
     [VIEW_TOP] = "opcode             rank          hits    share  entry\n",
     [VIEW_EVENTS] = "opcode           count    repeat      hits  entries\n",
@@ -283,8 +283,9 @@ static void text_count(sptdump *d, const sptdump_row *row)
     put_number(d->o, row->cell->record_count, 11);
     put_number(d->o, row->cell->entry_count, 14);
     put_number(d->o, row->cell->hits, 14);
-    put_number(d->o, row->distinct_rvas, 11);
-    put_number(d->o, row->cell->arcs.used, 11);
+    put_number(d->o, row->distinct.rvas, 11);
+    put_number(d->o, row->distinct.arcs, 11);
+    put_number(d->o, row->distinct.outside_hits, 12);
     out_text(d->o, "\n");
 }
 
@@ -298,7 +299,7 @@ static void text_total(sptdump *d, const sptdump_total *total)
     put_number(d->o, total->record_count, 11);
     put_number(d->o, total->entry_count, 14);
     put_number(d->o, total->hits, 14);
-    out_text(d->o, "          -          -\n");
+    out_text(d->o, "          -          -           -\n");
 }
 
 static void text_range(sptdump *d, const sptdump_row *row)
