@@ -309,7 +309,9 @@ static int show_summary(sptdump *d)
     spgo_error err;
     if (thread_count > UINT16_MAX)
         thread_count = UINT16_MAX;
-    if (spt_summarize(d->spt, d->in, d->wanted, (unsigned)thread_count, &s, &err) != SPGO_OK)
+    bool with_hits = d->args->values[OPT_TOP].given;
+    if (spt_summarize(d->spt, d->in, d->wanted, with_hits, (unsigned)thread_count, &s, &err) !=
+        SPGO_OK)
         return cli_fail(d->args, d->file, &err);
     int exit_code = CLI_OK;
     if (show_counted(d, &s, &err) != SPGO_OK) {

@@ -17,7 +17,9 @@ enum {
     FRONT_SLOTS = 1 << FRONT_BITS,
     FRONT_AFTER_RECORDS = 1024,   /* a cell this large pays for a front */
     FRONT_TRIAL_PUSHES = 1 << 16, /* so many keys pushed out are judged together */
-    FRONT_HITS_MAX = 1 << 20      /* of one entry; no file is so long that sums of these overflow */
+    FRONT_HITS_MAX = 1 << 20,     /* of one entry; no file is so long that sums of these overflow */
+    SEEN_BITS = 15,
+    SEEN_SETS = 1 << SEEN_BITS
 };
 
 #define FRONT_MULTIPLIER 0x9E3779B97F4A7C15u /* 2^64 by the golden ratio: spreads near keys */
@@ -26,6 +28,15 @@ struct spt_front {
     counts_slot slots[FRONT_SLOTS]; /* count 0: free */
     uint64_t pushes;                /* keys pushed out since the last trial */
     uint64_t entries_at_trial;      /* entry_count of the cell then */
+};
+
+/* Without hits there is nothing to write for an arc that is known, so that the processor can look
+ * at many at once. Two ways, the newer first. A free way holds a key that belongs elsewhere, and so
+ * is never looked for there: key 0 belongs to set 0. */
+struct spt_seen {
+    uint64_t keys[SEEN_SETS];
+    uint64_t misses; /* since the last trial */
+    uint64_t entries_at_trial;
 };
 
 static uint64_t add_saturating(uint64_t a, uint64_t b)
@@ -48,6 +59,53 @@ static inline bool is_range(uint64_t begin_arc, uint64_t end_arc)
 static void add_times(uint64_t *sum, uint64_t count, uint64_t hits)
 {
     *sum = add_saturating(*sum, multiply_saturating(count, hits));
+}
+
+/* ------------------------------------------------------------------ entries */
+
+/* An LBR entry is stored target first, which in 64 bits is the key. */
+static size_t load_arcs(const spgo_spt_record *r, uint64_t *keys)
+{
+    size_t n = r->entry_count;
+    for (size_t i = 0; i < n; i++)
+        keys[i] = load_u64(r->entries + 8 * i);
+    return n;
+}
+
+static size_t load_rvas(const spgo_spt_record *r, uint64_t *keys)
+{
+    size_t n = r->entry_count;
+    for (size_t i = 0; i < n; i++)
+        keys[i] = load_u32(r->entries + 4 * i);
+    return n;
+}
+
+static size_t load_stack_arcs(const spgo_spt_record *r, uint64_t *keys)
+{
+    size_t n = r->entry_count - 1u;
+    for (size_t i = 0; i < n; i++)
+        keys[i] = (uint64_t)load_u32(r->entries + 4 * i) << 32 | load_u32(r->entries + 4 * i + 4);
+    return n;
+}
+
+/* Ranges and foreign ends of an LBR record, one by one. */
+static void look_at_neighbours(spt_cell *cell, const spgo_spt_record *r, bool backward)
+{
+    uint64_t good = 0, backward_good = 0, foreign = 0, newer = 0;
+    for (size_t i = 0; i < r->entry_count; i++) {
+        uint64_t arc = load_u64(r->entries + 8 * i);
+        foreign +=
+            spt_arc_first(arc) == SPGO_SPT_OUTSIDE || spt_arc_second(arc) == SPGO_SPT_OUTSIDE;
+        good += i > 0 && is_range(arc, newer);
+        backward_good += i > 0 && is_range(newer, arc);
+        newer = arc;
+    }
+    uint64_t ranges = r->entry_count - 1u;
+    add_times(&cell->range_count, ranges, r->hits);
+    add_times(&cell->range_good, good, r->hits);
+    add_times(&cell->outside_hits, foreign, r->hits);
+    add_times(&cell->backward_count, backward ? ranges : 0, r->hits);
+    add_times(&cell->backward_good, backward ? backward_good : 0, r->hits);
 }
 
 /* ------------------------------------------------------------------ the front */
@@ -100,30 +158,10 @@ static void judge_front(spt_cell *cell, bool arcs)
         drop_front(cell, arcs);
 }
 
-static inline void count_front_arcs(spt_cell *cell, const spgo_spt_record *r, bool backward)
+static void count_front_arcs(spt_cell *cell, const spgo_spt_record *r)
 {
-    size_t n = r->entry_count;
-    uint64_t bad = 0;
-    uint64_t backward_good = 0;
-    if (!n)
-        return;
-    uint64_t newer = load_u64(r->entries);
-    add_hits(cell, &cell->arcs, newer, r->hits);
-    for (size_t i = 1; i < n; i++) {
-        uint64_t older = load_u64(r->entries + 8 * i);
-        add_hits(cell, &cell->arcs, older, r->hits);
-        if (__builtin_expect(!is_range(older, newer), 0))
-            bad++;
-        if (backward)
-            backward_good += is_range(newer, older);
-        newer = older;
-    }
-    add_times(&cell->range_count, n - 1, r->hits);
-    add_times(&cell->range_good, n - 1 - bad, r->hits);
-    if (backward) {
-        add_times(&cell->backward_count, n - 1, r->hits);
-        add_times(&cell->backward_good, backward_good, r->hits);
-    }
+    for (size_t i = 0; i < r->entry_count; i++)
+        add_hits(cell, &cell->arcs, load_u64(r->entries + 8 * i), r->hits);
 }
 
 static void count_front_rvas(spt_cell *cell, const spgo_spt_record *r)
@@ -133,8 +171,7 @@ static void count_front_rvas(spt_cell *cell, const spgo_spt_record *r)
 }
 
 /* True if the record was counted through the front. */
-static bool count_through_front(spt_cell *cell, const spgo_spt_record *r, spgo_spt_kind kind,
-                                bool backward)
+static bool count_through_front(spt_cell *cell, const spgo_spt_record *r, spgo_spt_kind kind)
 {
     if (kind == SPGO_SPT_KIND_CALLSTACK || cell->front_useless || r->hits > FRONT_HITS_MAX)
         return false;
@@ -149,59 +186,109 @@ static bool count_through_front(spt_cell *cell, const spgo_spt_record *r, spgo_s
     }
     if (kind == SPGO_SPT_KIND_IP)
         count_front_rvas(cell, r);
-    else if (backward)
-        count_front_arcs(cell, r, true);
     else
-        count_front_arcs(cell, r, false);
+        count_front_arcs(cell, r);
     judge_front(cell, kind == SPGO_SPT_KIND_ARC);
+    return true;
+}
+
+/* ------------------------------------------------------------------ arcs without hits */
+
+/* An arc that is not among those seen lately. */
+static __attribute__((noinline)) void meet_arc(spt_cell *cell, uint64_t key, uint64_t *place)
+{
+    counts_add(&cell->arcs, &key, 1, 1);
+    *place = key;
+    cell->seen->misses++;
+}
+
+static inline void see_entry(spt_cell *cell, uint64_t key)
+{
+    uint64_t *place = &cell->seen->keys[counts_index(key, FRONT_MULTIPLIER, 64 - SEEN_BITS)];
+    if (__builtin_expect(*place != key, 0))
+        meet_arc(cell, key, place);
+}
+
+/* How far a range reaches; huge if it runs backwards. */
+static inline uint64_t range_length(uint64_t begin_arc, uint64_t end_arc)
+{
+    return (end_arc >> 32) - (uint32_t)begin_arc;
+}
+
+static void see_arcs(spt_cell *cell, const spgo_spt_record *r)
+{
+    for (size_t i = 0; i < r->entry_count; i++)
+        see_entry(cell, load_u64(r->entries + 8 * i));
+}
+
+/*
+ * The same and what look_at_neighbours does, for the record that nearly all are: every range makes
+ * sense, and foreign ends stand only where they may, at the newest target and the oldest source.
+ * False if it is another one; then its neighbours have not been counted.
+ */
+static bool see_usual_record(spt_cell *cell, const spgo_spt_record *r)
+{
+    const size_t n = r->entry_count;
+    const uint64_t first = load_u64(r->entries);
+    uint64_t newer = first, lengths = 0, targets = 0;
+    see_entry(cell, first);
+    for (size_t i = 1; i < n; i++) {
+        uint64_t older = load_u64(r->entries + 8 * i);
+        see_entry(cell, older);
+        lengths |= range_length(older, newer);          /* huge after a source in another image */
+        targets |= (uint64_t)spt_arc_second(older) - 1; /* huge for a target there */
+        newer = older;
+    }
+    if (lengths >= SPGO_SPT_RANGE_MAX || targets > UINT32_MAX)
+        return false;
+    const bool to_outside = spt_arc_second(first) == SPGO_SPT_OUTSIDE;
+    const bool from_outside = spt_arc_first(newer) == SPGO_SPT_OUTSIDE;
+    uint64_t foreign = (uint64_t)to_outside + from_outside;
+    if (n == 1 && foreign == 2) /* one arc */
+        foreign = 1;
+    add_times(&cell->range_count, n - 1, r->hits);
+    add_times(&cell->range_good, n - 1, r->hits);
+    add_times(&cell->outside_hits, foreign, r->hits);
+    return true;
+}
+
+/* Arcs that do not repeat are better looked up a record at a time. */
+static void judge_seen(spt_cell *cell)
+{
+    spt_seen *seen = cell->seen;
+    if (seen->misses < FRONT_TRIAL_PUSHES)
+        return;
+    cell->front_useless = seen->misses > (cell->entry_count - seen->entries_at_trial) / 4;
+    seen->misses = 0;
+    seen->entries_at_trial = cell->entry_count;
+}
+
+/* True if the record was dealt with here. */
+static bool see_record(spt_cell *cell, const spgo_spt_record *r, bool backward)
+{
+    if (cell->front_useless || r->entry_count == 0)
+        return false;
+    if (!cell->seen) {
+        if (cell->record_count < FRONT_AFTER_RECORDS)
+            return false;
+        cell->seen = calloc(1, sizeof *cell->seen);
+        cell->front_useless = !cell->seen;
+        if (!cell->seen)
+            return false;
+        cell->seen->keys[0] = 1; /* which belongs to another set */
+        cell->seen->entries_at_trial = cell->entry_count;
+    }
+    if (backward)
+        see_arcs(cell, r);
+    if (backward || !see_usual_record(cell, r))
+        look_at_neighbours(cell, r, backward);
+    judge_seen(cell);
     return true;
 }
 
 /* ------------------------------------------------------------------ whole records */
 
-/* An LBR entry is stored target first, which in 64 bits is the key. */
-static size_t load_arcs(const spgo_spt_record *r, uint64_t *keys)
-{
-    size_t n = r->entry_count;
-    for (size_t i = 0; i < n; i++)
-        keys[i] = load_u64(r->entries + 8 * i);
-    return n;
-}
-
-static size_t load_rvas(const spgo_spt_record *r, uint64_t *keys)
-{
-    size_t n = r->entry_count;
-    for (size_t i = 0; i < n; i++)
-        keys[i] = load_u32(r->entries + 4 * i);
-    return n;
-}
-
-static size_t load_stack_arcs(const spgo_spt_record *r, uint64_t *keys)
-{
-    size_t n = r->entry_count - 1u;
-    for (size_t i = 0; i < n; i++)
-        keys[i] = (uint64_t)load_u32(r->entries + 4 * i) << 32 | load_u32(r->entries + 4 * i + 4);
-    return n;
-}
-
-static void count_ranges(spt_cell *cell, const uint64_t *arcs, size_t n, uint64_t hits,
-                         bool backward)
-{
-    uint64_t good = 0;
-    uint64_t backward_good = 0;
-    if (!n)
-        return;
-    for (size_t i = 0; i + 1 < n; i++) {
-        good += is_range(arcs[i + 1], arcs[i]);
-        backward_good += is_range(arcs[i], arcs[i + 1]);
-    }
-    add_times(&cell->range_count, n - 1, hits);
-    add_times(&cell->range_good, good, hits);
-    add_times(&cell->backward_count, backward ? n - 1 : 0, hits);
-    add_times(&cell->backward_good, backward ? backward_good : 0, hits);
-}
-
-static void count_whole(spt_cell *cell, const spgo_spt_record *r, spgo_spt_kind kind, bool backward)
+static void count_whole(spt_cell *cell, const spgo_spt_record *r, spgo_spt_kind kind)
 {
     uint64_t keys[SPGO_SPT_ENTRIES_MAX];
     size_t n;
@@ -215,7 +302,6 @@ static void count_whole(spt_cell *cell, const spgo_spt_record *r, spgo_spt_kind 
     case SPGO_SPT_KIND_ARC:
         n = load_arcs(r, keys);
         counts_add(&cell->arcs, keys, n, r->hits);
-        count_ranges(cell, keys, n, r->hits, backward);
         break;
     case SPGO_SPT_KIND_CALLSTACK:
         if (r->entry_count == 1) {
@@ -240,8 +326,12 @@ void spt_cell_count(spt_cell *cell, const spgo_spt_record *r, bool backward)
     cell->record_count++;
     cell->entry_count += r->entry_count;
     cell->hits = add_saturating(cell->hits, multiply_saturating(r->hits, n));
-    if (!count_through_front(cell, r, kind, backward))
-        count_whole(cell, r, kind, backward);
+    if (kind == SPGO_SPT_KIND_ARC && cell->arcs_without_hits && see_record(cell, r, backward))
+        return;
+    if (cell->arcs_without_hits || !count_through_front(cell, r, kind))
+        count_whole(cell, r, kind);
+    if (kind == SPGO_SPT_KIND_ARC && n)
+        look_at_neighbours(cell, r, backward);
 }
 
 /* ------------------------------------------------------------------ whole cells */
@@ -261,6 +351,7 @@ void spt_cell_merge(spt_cell *into, const spt_cell *from)
     into->range_good = add_saturating(into->range_good, from->range_good);
     into->backward_count = add_saturating(into->backward_count, from->backward_count);
     into->backward_good = add_saturating(into->backward_good, from->backward_good);
+    into->outside_hits = add_saturating(into->outside_hits, from->outside_hits);
     counts_merge(&into->rvas, &from->rvas);
     counts_merge(&into->arcs, &from->arcs);
 }
@@ -270,24 +361,23 @@ void spt_cell_free(spt_cell *cell)
     counts_free(&cell->rvas);
     counts_free(&cell->arcs);
     free(cell->front);
+    free(cell->seen);
     cell->front = NULL;
+    cell->seen = NULL;
 }
 
 /* Adds the ends of one arc to the RVAs seen. */
-static void see_arc(const counts_slot *slot, bool may_be_foreign, counts *seen,
-                    spt_distinct *distinct)
+static void see_arc(uint64_t arc, bool may_be_foreign, counts *seen, spt_distinct *distinct)
 {
-    uint64_t ends[2] = {spt_arc_first(slot->key), spt_arc_second(slot->key)};
-    bool foreign[2] = {may_be_foreign && ends[0] == SPGO_SPT_OUTSIDE,
-                       may_be_foreign && ends[1] == SPGO_SPT_OUTSIDE};
-    if (foreign[0] || foreign[1])
-        distinct->outside_hits += slot->count;
-    else
-        distinct->arcs++;
+    const uint64_t ends[2] = {spt_arc_first(arc), spt_arc_second(arc)};
+    bool is_inside = true;
     for (int i = 0; i < 2; i++) {
-        if (!foreign[i])
+        bool is_foreign = may_be_foreign && ends[i] == SPGO_SPT_OUTSIDE;
+        is_inside = is_inside && !is_foreign;
+        if (!is_foreign)
             counts_add(seen, &ends[i], 1, 1);
     }
+    distinct->arcs += is_inside;
 }
 
 spgo_code spt_cell_distinct(const spt_cell *cell, uint8_t opcode, spt_distinct *distinct,
@@ -298,7 +388,7 @@ spgo_code spt_cell_distinct(const spt_cell *cell, uint8_t opcode, spt_distinct *
     counts_merge(&seen, &cell->rvas);
     for (size_t i = 0; i < cell->arcs.slot_count; i++) {
         if (cell->arcs.slots[i].count)
-            see_arc(&cell->arcs.slots[i], opcode == SPGO_SPT_LBR, &seen, distinct);
+            see_arc(cell->arcs.slots[i].key, opcode == SPGO_SPT_LBR, &seen, distinct);
     }
     bool complete = !seen.failed;
     distinct->rvas = seen.used;

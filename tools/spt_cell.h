@@ -16,19 +16,26 @@
 /* Hits of few keys that came lately, in front of the table of all. */
 typedef struct spt_front spt_front;
 
+/* The arcs that were met lately, where their hits do not matter. */
+typedef struct spt_seen spt_seen;
+
 /* Sums saturate. */
 typedef struct spt_cell {
     spgo_spt_kind kind; /* of its opcode; set before the first record */
     uint64_t record_count;
     uint64_t entry_count;
-    uint64_t hits;        /* entries, or arcs of call stacks, each times its record's hits */
-    counts rvas;          /* hits per RVA: instruction pointers, and call stacks of one frame */
-    counts arcs;          /* hits per arc: LBR source << 32 | target, frame << 32 | calling frame */
-    uint64_t range_count; /* ranges between neighbours, times hits */
-    uint64_t range_good;  /* of these make sense */
+    uint64_t hits; /* entries, or arcs of call stacks, each times its record's hits */
+    counts rvas;   /* hits per RVA: instruction pointers, and call stacks of one frame */
+    counts arcs;   /* hits per arc: LBR source << 32 | target, frame << 32 | calling frame */
+    uint64_t outside_hits;   /* of LBR arcs with an end in another image */
+    uint64_t range_count;    /* ranges between neighbours, times hits */
+    uint64_t range_good;     /* of these make sense */
     uint64_t backward_count; /* ranges that were also read in the opposite order, times hits */
     uint64_t backward_good;  /* of these make sense */
-    spt_front *front;        /* NULL: none, or none yet */
+    bool
+        arcs_without_hits; /* `arcs` only tells which there are, but for those with a foreign end */
+    spt_front *front;      /* NULL: none, or none yet */
+    spt_seen *seen;        /* likewise */
     bool front_useless;
 } spt_cell;
 
@@ -55,7 +62,6 @@ static inline bool spt_cell_failed(const spt_cell *cell)
 typedef struct spt_distinct {
     uint64_t rvas; /* as hits or as ends of arcs */
     uint64_t arcs;
-    uint64_t outside_hits; /* of arcs with an end in another image */
 } spt_distinct;
 spgo_code spt_cell_distinct(const spt_cell *cell, uint8_t opcode, spt_distinct *distinct,
                             spgo_error *err);

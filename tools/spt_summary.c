@@ -50,6 +50,7 @@ static size_t cell_of_opcode(uint8_t opcode)
 typedef struct job {
     os_input *in;
     const bool *wanted;
+    bool with_hits;
     uint64_t data_off;
     spt_splitter splitter; /* these six under the lock */
     spt_chunk *chunks;
@@ -81,8 +82,10 @@ static spt_cell *row_of(worker *w, uint16_t program)
     spt_cell **row = &w->counted.rows[program];
     if (!*row) {
         *row = calloc(SPT_CELLS, sizeof **row);
-        for (size_t i = 0; *row && i < SPT_CELLS; i++)
+        for (size_t i = 0; *row && i < SPT_CELLS; i++) {
             (*row)[i].kind = spgo_spt_opcode_kind(cell_opcodes[i]);
+            (*row)[i].arcs_without_hits = !w->job->with_hits;
+        }
     }
     return *row;
 }
@@ -314,11 +317,11 @@ static spgo_code count_chunks(const spgo_spt *spt, job *j, uint64_t chunk_bytes,
     return code;
 }
 
-spgo_code spt_summarize(const spgo_spt *spt, os_input *in, const bool *wanted, unsigned threads,
-                        spt_summary *summary, spgo_error *err)
+spgo_code spt_summarize(const spgo_spt *spt, os_input *in, const bool *wanted, bool with_hits,
+                        unsigned threads, spt_summary *summary, spgo_error *err)
 {
     *summary = (spt_summary){0};
-    job j = {.in = in, .wanted = wanted, .data_off = spgo_spt_data_off(spt)};
+    job j = {.in = in, .wanted = wanted, .with_hits = with_hits, .data_off = spgo_spt_data_off(spt)};
     if (threads > THREADS_MAX)
         threads = THREADS_MAX;
     if (pthread_mutex_init(&j.lock, NULL) != 0 || pthread_cond_init(&j.moved, NULL) != 0)

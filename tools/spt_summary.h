@@ -26,11 +26,12 @@ uint8_t spt_cell_opcode(size_t cell);
 
 /*
  * Counts the records of the programs that are wanted (wanted[program]; NULL: all), on up to
- * `threads` threads. The result is the same for any number of threads. `in`, if not NULL, is the
- * file behind spt: pages that were read are given back. Damage is no failure.
+ * `threads` threads. The result is the same for any number of threads. Without with_hits the LBR
+ * arcs' own hits are not counted, which is faster. `in`, if not NULL, is the file behind spt: pages
+ * that were read are given back. Damage is no failure.
  */
-spgo_code spt_summarize(const spgo_spt *spt, os_input *in, const bool *wanted, unsigned threads,
-                        spt_summary *summary, spgo_error *err);
+spgo_code spt_summarize(const spgo_spt *spt, os_input *in, const bool *wanted, bool with_hits,
+                        unsigned threads, spt_summary *summary, spgo_error *err);
 void spt_summary_free(spt_summary *summary);
 
 #endif

@@ -178,7 +178,7 @@ static void json_count(sptdump *d, const sptdump_row *row)
     member_u64(d, "hits", row->cell->hits);
     member_u64(d, "distinct_rvas", row->distinct.rvas);
     member_u64(d, "distinct_arcs", row->distinct.arcs);
-    member_u64(d, "outside_hits", row->distinct.outside_hits);
+    member_u64(d, "outside_hits", row->cell->outside_hits);
     close_line(d);
 }
 

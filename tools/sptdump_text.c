@@ -285,7 +285,7 @@ static void text_count(sptdump *d, const sptdump_row *row)
     put_number(d->o, row->cell->hits, 14);
     put_number(d->o, row->distinct.rvas, 11);
     put_number(d->o, row->distinct.arcs, 11);
-    put_number(d->o, row->distinct.outside_hits, 12);
+    put_number(d->o, row->cell->outside_hits, 12);
     out_text(d->o, "\n");
 }
 
