@@ -44,11 +44,12 @@ static void consider(near_names *n, spgo_str name)
         if (text_equal_nocase(n->found[i], name))
             return;
     }
+    size_t longer = name.len > pattern.len ? name.len : pattern.len;
     unsigned d = text_distance(pattern, name, NEAR_EDITS);
     size_t at = n->count < NEAR_NAMES ? n->count : NEAR_NAMES;
     while (at > 0 && n->distance[at - 1] > d)
         at--;
-    if (name.len == 0 || d > NEAR_EDITS || at == NEAR_NAMES)
+    if (name.len == 0 || d > NEAR_EDITS || 2 * d > longer || at == NEAR_NAMES)
         return;
     size_t kept = n->count < NEAR_NAMES ? n->count : NEAR_NAMES - 1;
     memmove(n->found + at + 1, n->found + at, (kept - at) * sizeof n->found[0]);
@@ -66,9 +67,10 @@ static void tell_near(const aggregate_report *r, const near_names *n, const char
     for (size_t i = 0; i < n->count && len < sizeof list; i++)
         len += (size_t)snprintf(list + len, sizeof list - len, "%s%.*s", i ? ", " : "",
                                 (int)n->found[i].len, n->found[i].ptr);
-    cli_message(r->args, CLI_WARNING, NULL, SPGO_NO_OFFSET,
-                "no %s named %s in this trace, which has %zu; /%s takes base names with * and ?%s%s",
-                what, n->pattern, seen, option, n->count ? "; the nearest seen: " : "", list);
+    cli_message(
+        r->args, CLI_WARNING, NULL, SPGO_NO_OFFSET,
+        "none of the %zu %s in this trace is named %s; /%s takes base names with * and ?%s%s", seen,
+        what, n->pattern, option, n->count ? "; the nearest: " : "", list);
 }
 
 static void check_binaries(const aggregate_report *r)
@@ -79,7 +81,7 @@ static void check_binaries(const aggregate_report *r)
         for (uint32_t i = 0; i < module_table_count(modules); i++)
             consider(&n, module_table_get(modules, i)->name);
         if (!n.matches)
-            tell_near(r, &n, "image", "binary", module_table_count(modules));
+            tell_near(r, &n, "images", "binary", module_table_count(modules));
     }
 }
 
@@ -97,25 +99,35 @@ static void check_processes(const aggregate_report *r)
             }
         }
         if (!n.matches)
-            tell_near(r, &n, "process", "process", seen);
+            tell_near(r, &n, "processes", "process", seen);
     }
 }
 
 /* ------------------------------------------------------------------ zeros */
+
+/* None was used: how many there were, and why most of them were dropped. */
+static void tell_unused(const aggregate_report *r, trace_part which, const char *what)
+{
+    const aggregate_part *part = &r->result->tally.parts[which];
+    size_t most = 0;
+    for (size_t i = 1; i < AGGREGATE_DROP_COUNT; i++)
+        most = part->dropped[i] > part->dropped[most] ? i : most;
+    cli_message(r->args, CLI_WARNING, NULL, SPGO_NO_OFFSET,
+                "none of the %" PRIu64 " %s could be used; the main reason (%" PRIu64
+                " of them): %s",
+                part->seen, what, part->dropped[most], aggregate_drop_text((aggregate_drop)most));
+}
 
 static void explain_branches(const aggregate_report *r)
 {
     const trace_tally *t = trace_get_tally(r->t);
     const aggregate_part *part = &r->result->tally.parts[TRACE_BRANCHES];
     const char *how = has_format(r->t, TRACE_ETL) ? HOW_ETL_LBR : HOW_PERF_LBR;
-    if (t->lbr_records == 0)
+    if (t->lbr_records == 0 && !r->quiet)
         cli_message(r->args, CLI_NOTE, NULL, SPGO_NO_OFFSET,
                     "no LBR events in this trace, so no branches; %s", how);
-    else if (part->used == 0)
-        cli_message(r->args, CLI_WARNING, NULL, SPGO_NO_OFFSET,
-                    "none of the %" PRIu64 " LBR entries could be used; the reasons are listed "
-                    "under \"dropped\"",
-                    part->seen);
+    else if (part->seen && part->used == 0)
+        tell_unused(r, TRACE_BRANCHES, "LBR entries");
 }
 
 static void explain_ips(const aggregate_report *r)
@@ -127,11 +139,8 @@ static void explain_ips(const aggregate_report *r)
                     "no samples in this trace; record with PROFILE or PMC_PROFILE switched on "
                     "(xperf -on LOADER+PROC_THREAD+PROFILE), or with perf record");
     else if (part->used == 0)
-        cli_message(r->args, CLI_WARNING, NULL, SPGO_NO_OFFSET,
-                    "none of the %" PRIu64 " samples could be used; the reasons are listed under "
-                    "\"dropped\"",
-                    part->seen);
-    else if (t->stacks == 0)
+        tell_unused(r, TRACE_IP, "samples");
+    else if (t->stacks == 0 && !r->quiet)
         cli_message(r->args, CLI_NOTE, NULL, SPGO_NO_OFFSET,
                     "no call stacks in this trace; they are optional (xperf -stackwalk profile, "
                     "perf record -g)");
@@ -167,7 +176,8 @@ static void name_missing_ids(const aggregate_report *r)
 {
     size_t named = 0;
     for (size_t i = 0; i < r->result->program_count; i++) {
-        const trace_module *m = module_table_get(trace_modules(r->t), r->result->programs[i].module);
+        const trace_module *m =
+            module_table_get(trace_modules(r->t), r->result->programs[i].module);
         if (m->has_id || named++ >= MISSING_NAMED)
             continue;
         cli_message(r->args, CLI_WARNING, NULL, SPGO_NO_OFFSET,

@@ -17,8 +17,8 @@ typedef struct count_row {
 
 enum { ROW_COUNT = 7 };
 
-static const char *const part_labels[] = {"instruction pointers", "branches", "stack arcs"};
-static const char *const part_keys[] = {"instruction_pointers", "branches", "stack_arcs"};
+static const char *const part_labels[] = {"instruction pointers", "LBR entries", "stack arcs"};
+static const char *const part_keys[] = {"instruction_pointers", "lbr_entries", "stack_arcs"};
 
 static const char *format_name(trace_format format)
 {
@@ -35,8 +35,8 @@ static void fill_rows(count_row rows[ROW_COUNT], const aggregate_report *r)
         {"instruction pointers", "instruction_pointers", a->parts[TRACE_IP].seen,
          a->parts[TRACE_IP].used, true},
         {"LBR records", "lbr_records", t->lbr_records, a->lbr_records_used, true},
-        {"LBR entries", "lbr_entries", a->parts[TRACE_BRANCHES].seen,
-         a->parts[TRACE_BRANCHES].used, true},
+        {"LBR entries", "lbr_entries", a->parts[TRACE_BRANCHES].seen, a->parts[TRACE_BRANCHES].used,
+         true},
         {"stacks", "stacks", t->stacks, a->stacks_used, true},
         {"stack arcs", "stack_arcs", a->parts[TRACE_STACK].seen, a->parts[TRACE_STACK].used, true},
     };
@@ -114,14 +114,16 @@ static void text_drops(out *o, const aggregate_report *r)
     if (t->stacks_untied)
         out_printf(o, "%s  %-22s%14" PRIu64 "  %-16s %s\n", any ? "" : "\ndropped\n", "stacks",
                    t->stacks_untied, "no-sample", "of events that are no samples");
+    any |= t->stacks_untied > 0;
     if (t->stacks_undefined)
-        out_printf(o, "  %-22s%14" PRIu64 "  %-16s %s\n", "stacks", t->stacks_undefined,
-                   "no-frames", "whose key was never defined");
+        out_printf(o, "%s  %-22s%14" PRIu64 "  %-16s %s\n", any ? "" : "\ndropped\n", "stacks",
+                   t->stacks_undefined, "no-frames", "whose key was never defined");
 }
 
 static void text_programs(out *o, const aggregate_report *r)
 {
-    out_printf(o, "\n%-24s%14s  %s\n", "program", "hits", "GUID and age");
+    if (r->result->program_count)
+        out_printf(o, "\n%-24s%14s  %s\n", "program", "hits", "GUID and age");
     for (size_t i = 0; i < r->result->program_count; i++) {
         const aggregate_program *p = &r->result->programs[i];
         const trace_module *m = module_table_get(trace_modules(r->t), p->module);
@@ -129,8 +131,8 @@ static void text_programs(out *o, const aggregate_report *r)
         guid_text(guid, &m->id.guid);
         size_t before = m->name.len;
         out_name(o, m->name);
-        out_printf(o, "%*s%14" PRIu64 "  %s %" PRIu32 "\n", before < 24 ? (int)(24 - before) : 1, "",
-                   p->hits, guid, m->id.age);
+        out_printf(o, "%*s%14" PRIu64 "  %s %" PRIu32 "\n", before < 24 ? (int)(24 - before) : 1,
+                   "", p->hits, guid, m->id.age);
     }
 }
 
@@ -141,12 +143,13 @@ void aggregate_report_text(out *o, const aggregate_report *r)
     text_counts(o, r);
     text_drops(o, r);
     text_programs(o, r);
-    out_printf(o, "\nUsed LBR Samples: %" PRIu64 "\nUsed IP samples: %" PRIu64
-                  "\nUsed stack samples: %" PRIu64 "\n",
+    out_printf(o,
+               "\nUsed LBR Samples: %" PRIu64 "\nUsed IP samples: %" PRIu64
+               "\nUsed stack samples: %" PRIu64 "\n",
                r->result->tally.lbr_records_used, r->result->tally.parts[TRACE_IP].used,
                r->result->tally.stacks_used);
     out_text(o, "Written: ");
-    out_name(o, text_str(r->output_path));
+    out_name(o, text_str(r->output_path ? r->output_path : "nothing"));
     out_text(o, "\n");
 }
 
@@ -263,7 +266,10 @@ void aggregate_report_json(out *o, const aggregate_report *r)
     json j = json_on(o, false);
     json_open_object(&j);
     json_key(&j, "output");
-    json_text(&j, r->output_path);
+    if (r->output_path)
+        json_text(&j, r->output_path);
+    else
+        json_null(&j);
     json_inputs(&j, r);
     json_counts(&j, r);
     json_drops(&j, r);

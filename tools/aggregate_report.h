@@ -1,4 +1,5 @@
-/* What sptaggregate tells about a run: the counts, and for every zero the reason and the way out. */
+/* What sptaggregate tells about a run: the counts, and for every zero the reason and the way out.
+ */
 #ifndef AGGREGATE_REPORT_H
 #define AGGREGATE_REPORT_H
 
@@ -8,10 +9,11 @@
 
 typedef struct aggregate_report {
     const cli_args *args;
-    const char *output_path;
+    const char *output_path; /* NULL: nothing was written */
     const trace *t;
     const aggregate_opts *opts;
     const aggregate_result *result;
+    bool quiet; /* warnings and errors, but no notes */
 } aggregate_report;
 
 void aggregate_report_text(out *o, const aggregate_report *r);

@@ -55,8 +55,9 @@ static const cli_command command = {
     .prefix = "/",
     .purpose = "make an SPT file from ETL or perf.data traces",
     .synopsis = "[options] /etl file,... output.spt",
-    .notes = "Exit code: 0 ok, 1 failed or nothing could be used (then no file is written), 2 usage,"
-             "\n3 an input is damaged (what could be read was used).\n",
+    .notes =
+        "Exit code: 0 ok, 1 failed or nothing could be used (then no file is written), 2 usage,"
+        "\n3 an input is damaged (what could be read was used).\n",
     .options = options,
     .option_count = OPT_COUNT,
     .operands_min = 1,
@@ -92,7 +93,7 @@ static bool overwrites_input(const cli_args *args)
 static int report(const aggregate_report *r)
 {
     int exit_code = aggregate_report_findings(r);
-    if (r->args->values[OPT_QUIET].given)
+    if (r->quiet)
         return exit_code;
     out o;
     if (!cli_open_out(r->args, &o))
@@ -116,7 +117,7 @@ static int convert(const cli_args *args, trace *t, cli_progress *progress)
         return cli_fail(args, path, &err);
     spgo_code code = aggregate_to_spt(t, &opts, os_output_sink(file), &result, &err);
     cli_progress_end(progress);
-    aggregate_report r = {args, path, t, &opts, &result};
+    aggregate_report r = {args, path, t, &opts, &result, args->values[OPT_QUIET].given};
     int exit_code;
     if (code == SPGO_IO) {
         os_output_commit(file, &err); /* knows why the bytes were refused */
@@ -126,7 +127,8 @@ static int convert(const cli_args *args, trace *t, cli_progress *progress)
         exit_code = cli_fail(args, NULL, &err);
     } else if (result.program_count == 0) {
         os_output_discard(file);
-        aggregate_report_findings(&r);
+        r.output_path = NULL;
+        (void)report(&r);
         cli_message(args, CLI_ERROR, path, SPGO_NO_OFFSET,
                     "no sample could be used, so no SPT file was written");
         exit_code = CLI_FAILED;

@@ -1,10 +1,12 @@
 /*
  * The way from trace to SPT: see aggregate.h.
  *
- * One thread reads batches and writes records, in the order of the trace; workers convert batches
- * in between. The batches stand in a ring: the owner fills the next free one when there is one,
- * writes the oldest when it is done, and otherwise converts one itself instead of waiting. So the
- * output is the same whatever the number of threads, and one thread needs no other.
+ * One thread, the owner, reads batches, since only it can; converting them and writing their
+ * records is done by whoever is free. The batches stand in a ring: the owner fills the next free
+ * one when there is one, and otherwise does what the workers do instead of waiting: write the
+ * oldest batch if it is converted and nobody else is writing, else convert one. Batches are written
+ * one at a time and in the order of the trace, so the output is the same whatever the number of
+ * threads, and one thread needs no other.
  */
 #include <aggregate/convert.h>
 
@@ -42,7 +44,8 @@ const char *aggregate_drop_text(aggregate_drop reason)
         [AGGREGATE_KERNEL] = "in the kernel, left out by /nokernel",
         [AGGREGATE_OTHER_PROCESS] = "of another process, left out by /process",
         [AGGREGATE_OTHER_BINARY] = "in another image, left out by /binary",
-        [AGGREGATE_CROSS_MODULE] = "from one image to another (of a branch the wanted end is kept)",
+        [AGGREGATE_CROSS_MODULE] =
+            "its ends lie in different images (a branch keeps each wanted end)",
         [AGGREGATE_EMPTY] = "branch slots that were never filled",
         [AGGREGATE_UNKNOWN_COUNTER] = "of a counter that SPT has no opcode for",
         [AGGREGATE_FAR_RVA] = "beyond 4 GiB of its image, which SPT cannot hold",
@@ -107,9 +110,8 @@ static uint64_t unit_count(uint8_t opcode, unsigned entry_count)
 
 static spgo_code write_records(spt_output *o, const record_list *records, spgo_error *err)
 {
-    const uint32_t *p = records->words;
-    const uint32_t *end = p + records->count;
-    while (p < end) {
+    for (size_t at = 0; at < records->count;) {
+        const uint32_t *p = records->words + at;
         uint32_t module = p[0];
         uint8_t opcode = (uint8_t)p[1];
         unsigned n = p[1] >> 8;
@@ -119,7 +121,7 @@ static spgo_code write_records(spt_output *o, const record_list *records, spgo_e
         uint16_t program = (uint16_t)(o->program_of[module] - 1);
         SPGO_TRY(spgo_spt_writer_add(o->writer, program, opcode, p + RECORD_HEAD, n, hits, err));
         o->programs[program].hits += unit_count(opcode, n) * hits;
-        p += RECORD_HEAD + (opcode == SPGO_SPT_LBR ? 2 * n : n);
+        at += RECORD_HEAD + (opcode == SPGO_SPT_LBR ? 2 * n : n);
     }
     return SPGO_OK;
 }
@@ -140,8 +142,12 @@ typedef struct ring {
     size_t next_fill, next_write, next_convert; /* numbers of batches, modulo slot_count */
     bool ends;                                  /* nothing more will be filled: workers go home */
     bool failed;                                /* a worker found no memory */
+    bool writing;                               /* somebody uses the output */
+    spt_output *output;
+    spgo_error write_error; /* the first; nothing is written after it */
     pthread_mutex_t lock;
-    pthread_cond_t filled, done;
+    pthread_cond_t filled; /* for workers: there is a batch to convert */
+    pthread_cond_t moved;  /* for the owner: a batch was converted or written */
 } ring;
 
 typedef struct worker {
@@ -168,7 +174,40 @@ static void convert_taken(ring *r, slot *s, converter *c)
     pthread_mutex_lock(&r->lock);
     s->state = SLOT_DONE;
     r->failed |= !ok;
-    pthread_cond_signal(&r->done);
+    pthread_cond_signal(&r->moved);
+}
+
+/* Writes the oldest batch if it can be; false if not. The lock is held before and after, and free
+ * in between. Whoever makes a batch the oldest converted one, by converting or by writing, comes
+ * here next, so none is left lying. */
+static bool write_oldest(ring *r)
+{
+    slot *s = &r->slots[r->next_write % r->slot_count];
+    if (r->failed || r->writing || r->write_error.code != SPGO_OK ||
+        r->next_write == r->next_fill || s->state != SLOT_DONE)
+        return false; /* not after a failure: a batch that is not whole would look written */
+    spgo_error err = {0};
+    r->writing = true;
+    pthread_mutex_unlock(&r->lock);
+    err.code = write_records(r->output, &s->records, &err);
+    pthread_mutex_lock(&r->lock);
+    r->writing = false;
+    r->write_error = err;
+    s->state = SLOT_FREE;
+    r->next_write++;
+    pthread_cond_signal(&r->moved);
+    return true;
+}
+
+/* One step of the work that anybody can do; false if there is none. */
+static bool help(ring *r, converter *c)
+{
+    if (write_oldest(r))
+        return true;
+    slot *s = take_filled(r);
+    if (s)
+        convert_taken(r, s, c);
+    return s != NULL;
 }
 
 static void *work(void *arg)
@@ -177,13 +216,11 @@ static void *work(void *arg)
     ring *r = w->r;
     pthread_mutex_lock(&r->lock);
     for (;;) {
-        slot *s = take_filled(r);
-        if (s)
-            convert_taken(r, s, w->c);
-        else if (r->ends)
+        if (help(r, w->c))
+            continue;
+        if (r->ends)
             break;
-        else
-            pthread_cond_wait(&r->filled, &r->lock);
+        pthread_cond_wait(&r->filled, &r->lock);
     }
     pthread_mutex_unlock(&r->lock);
     return NULL;
@@ -204,38 +241,23 @@ static bool fill_next(ring *r, trace *t, spgo_error *err)
     return true;
 }
 
-static spgo_code write_oldest(ring *r, spt_output *o, spgo_error *err)
-{
-    slot *s = &r->slots[r->next_write % r->slot_count];
-    pthread_mutex_unlock(&r->lock);
-    spgo_code code = write_records(o, &s->records, err);
-    pthread_mutex_lock(&r->lock);
-    s->state = SLOT_FREE;
-    r->next_write++;
-    return code;
-}
-
-/* Reads, converts and writes until the trace ends. The lock is held. */
-static spgo_code run_ring(ring *r, trace *t, converter *own, spt_output *o, spgo_error *err)
+/* Reads, and converts and writes where that is due, until the trace ends. The lock is held. */
+static spgo_code run_ring(ring *r, trace *t, converter *own, spgo_error *err)
 {
     bool more = true;
     spgo_error read_error = {0};
     while (more || r->next_write < r->next_fill) {
-        slot *oldest = &r->slots[r->next_write % r->slot_count];
         if (r->failed)
-            return spgo_fail_nomem(err, "aggregate", oldest->records.cap * sizeof(uint32_t));
-        if (r->next_write < r->next_fill && oldest->state == SLOT_DONE) {
-            SPGO_TRY(write_oldest(r, o, err));
-        } else if (more && r->next_fill - r->next_write < r->slot_count) {
+            return spgo_fail_nomem(err, "aggregate", sizeof(uint32_t));
+        if (r->write_error.code != SPGO_OK)
+            break;
+        if (more && r->next_fill - r->next_write < r->slot_count)
             more = fill_next(r, t, &read_error);
-        } else {
-            slot *s = take_filled(r);
-            if (s)
-                convert_taken(r, s, own);
-            else
-                pthread_cond_wait(&r->done, &r->lock);
-        }
+        else if (!help(r, own))
+            pthread_cond_wait(&r->moved, &r->lock);
     }
+    if (r->write_error.code != SPGO_OK)
+        read_error = r->write_error;
     if (read_error.code != SPGO_OK && err)
         *err = read_error;
     return read_error.code;
@@ -277,15 +299,18 @@ static spgo_code run(trace *t, const aggregate_opts *opts, unsigned threads, spt
 {
     const converter_shared shared = {t, opts};
     worker workers[THREADS_MAX];
-    ring r = {.slot_count = 2 * (size_t)threads, .lock = PTHREAD_MUTEX_INITIALIZER,
-              .filled = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
+    ring r = {.slot_count = 2 * (size_t)threads,
+              .output = o,
+              .lock = PTHREAD_MUTEX_INITIALIZER,
+              .filled = PTHREAD_COND_INITIALIZER,
+              .moved = PTHREAD_COND_INITIALIZER};
     r.slots = calloc(r.slot_count, sizeof *r.slots);
     converter *own = converter_new(&shared);
     spgo_code code = SPGO_NOMEM;
     if (r.slots && own) {
         unsigned n = start_workers(workers, threads - 1, &r, &shared);
         pthread_mutex_lock(&r.lock);
-        code = run_ring(&r, t, own, o, err);
+        code = run_ring(&r, t, own, err);
         r.ends = true;
         pthread_cond_broadcast(&r.filled);
         pthread_mutex_unlock(&r.lock);

@@ -390,22 +390,59 @@ static bool convert_branch(converter *c, lbr_run *run, const trace_sample *s, co
     return !from_counts || add_to_run(c, run, b->from->module, SPGO_SPT_OUTSIDE, b->from_rva);
 }
 
+/*
+ * The common case, kept short because it is nearly all the time: branches within the image of the
+ * run that go on with it. Returns behind the last one; what stops it is for convert_branch.
+ */
+static const uint64_t *extend_run(converter *c, lbr_run *run, const uint64_t *pairs,
+                                  const uint64_t *end)
+{
+    const place *p = c->last;
+    if (run->count == 0 || p->why != AGGREGATE_DROP_COUNT || p->module != run->module)
+        return pairs;
+    const uint64_t start = p->start, size = p->size, shift = p->rva_shift;
+    uint32_t newer_from = run->newer_from;
+    uint32_t *entry = run->entries + 2 * run->count;
+    uint32_t *full = run->entries + 2 * (size_t)SPGO_SPT_ENTRIES_MAX;
+    for (; pairs < end && entry < full; pairs += 2, entry += 2) {
+        if (pairs[0] - start >= size || pairs[1] - start >= size || !pairs[0] || !pairs[1])
+            break;
+        const uint32_t from = (uint32_t)(pairs[0] + shift), to = (uint32_t)(pairs[1] + shift);
+        if (!is_sensible_range(to, newer_from))
+            break;
+        entry[0] = to;
+        entry[1] = newer_from = from;
+    }
+    run->count = (size_t)(entry - run->entries) / 2;
+    run->newer_from = newer_from;
+    return pairs;
+}
+
 static void convert_branches(converter *c, const trace_sample *s, const uint64_t *pairs)
 {
     aggregate_part *part = &c->tally.parts[TRACE_BRANCHES];
     const uint64_t used_before = part->used;
+    const uint64_t *end = pairs + s->addr_count;
     lbr_run run = {0};
-    for (const uint64_t *end = pairs + s->addr_count; pairs < end; pairs += 2) {
+    while (pairs < end) {
+        if (!(s->flags & TRACE_GAPS)) {
+            const uint64_t *from_here = pairs;
+            pairs = extend_run(c, &run, pairs, end);
+            part->used += (uint64_t)(pairs - from_here) / 2 * s->hits;
+            if (pairs == end)
+                break;
+        }
         if (pairs[0] == 0 || pairs[1] == 0) {
             part->dropped[AGGREGATE_EMPTY] += s->hits;
             end_run(c, &run, s->hits);
-            continue;
+        } else {
+            const place *from = place_of(c, pairs[0]);
+            const place *to = place_of(c, pairs[1]); /* leaves `from` in place */
+            branch b = {from, to, rva_in(from, pairs[0]), rva_in(to, pairs[1])};
+            if (!convert_branch(c, &run, s, &b))
+                return;
         }
-        const place *from = place_of(c, pairs[0]);
-        const place *to = place_of(c, pairs[1]); /* leaves `from` in place */
-        branch b = {from, to, rva_in(from, pairs[0]), rva_in(to, pairs[1])};
-        if (!convert_branch(c, &run, s, &b))
-            return;
+        pairs += 2;
     }
     end_run(c, &run, s->hits);
     c->tally.lbr_records_used += part->used > used_before ? s->hits : 0;

@@ -158,8 +158,7 @@ static known_image *get_image(elf_images *e, spgo_str path, const spgo_image_id 
             diag_add(e->findings, SPGO_NOT_FOUND, SPGO_NO_OFFSET,
                      "%s is not at hand, so its RVAs are taken to equal file offsets%s; name its "
                      "directory with /images:dir if it was linked otherwise (lld does)",
-                     k->path.ptr,
-                     guid_is_null(&k->recorded.guid) ? " and it has no build-id" : "");
+                     k->path.ptr, guid_is_null(&k->recorded.guid) ? " and it has no build-id" : "");
     }
     return k;
 }

@@ -56,8 +56,8 @@ bool image_ids_add(image_ids *ids, uint64_t base, uint32_t pid, uint64_t time,
         ids->records = grown;
         ids->cap = cap;
     }
-    ids->records[ids->count] =
-        (id_record){.base = base, .time = time, .pid = pid, .order = (uint32_t)ids->count, .id = *id};
+    ids->records[ids->count] = (id_record){
+        .base = base, .time = time, .pid = pid, .order = (uint32_t)ids->count, .id = *id};
     ids->count++;
     return true;
 }

@@ -23,6 +23,7 @@ struct stack_keys {
     uint32_t free_first; /* chain of given-back waiters */
     uint32_t taken;      /* the chain handed out, or NO_WAITER */
     uint64_t waiting;
+    bool no_memory;
 };
 
 stack_keys *stack_keys_new(void)
@@ -61,6 +62,7 @@ static bool rebuild(stack_keys *k)
     while (slot_count < 4 * live)
         slot_count *= 2;
     key_slot *slots = calloc(slot_count, sizeof *slots);
+    k->no_memory |= !slots;
     if (!slots)
         return false;
     for (size_t i = 0; i < k->slot_count; i++) {
@@ -86,6 +88,7 @@ static uint32_t new_waiter(stack_keys *k)
     if (k->waiter_count == k->waiter_cap) {
         uint32_t cap = k->waiter_cap ? k->waiter_cap * 2 : 1024;
         stack_waiter *grown = realloc(k->waiters, cap * sizeof *grown);
+        k->no_memory |= !grown;
         if (!grown)
             return NO_WAITER;
         k->waiters = grown;
@@ -116,7 +119,8 @@ bool stack_keys_use(stack_keys *k, uint64_t key, uint32_t process, uint64_t time
     uint32_t w = new_waiter(k);
     if (w == NO_WAITER)
         return false;
-    k->waiters[w] = (stack_waiter){.time = time, .hits = 1, .process = process, .next = slot->first};
+    k->waiters[w] =
+        (stack_waiter){.time = time, .hits = 1, .process = process, .next = slot->first};
     slot->first = w;
     k->waiting++;
     return true;
@@ -152,6 +156,11 @@ void stack_keys_done(stack_keys *k)
     k->waiters[last].next = k->free_first;
     k->free_first = k->taken;
     k->taken = NO_WAITER;
+}
+
+bool stack_keys_no_memory(const stack_keys *k)
+{
+    return k->no_memory;
 }
 
 uint64_t stack_keys_waiting(const stack_keys *k)

@@ -11,10 +11,10 @@ typedef struct stack_keys stack_keys;
 
 /* What waits for one key: as many entries as processes used it. */
 typedef struct stack_waiter {
-    uint64_t time;    /* of the newest use */
+    uint64_t time; /* of the newest use */
     uint64_t hits;
     uint32_t process;
-    uint32_t next;    /* index of the next waiter of the same key, or UINT32_MAX */
+    uint32_t next; /* index of the next waiter of the same key, or UINT32_MAX */
 } stack_waiter;
 
 stack_keys *stack_keys_new(void); /* NULL without memory */
@@ -22,6 +22,7 @@ void stack_keys_free(stack_keys *k);
 
 /* Notes a use of the key. False when too many wait or memory is out: the use is not kept. */
 bool stack_keys_use(stack_keys *k, uint64_t key, uint32_t process, uint64_t time);
+bool stack_keys_no_memory(const stack_keys *k); /* was that ever so for memory? */
 
 /* Takes the waiters of a key, which is now defined; NULL if there are none. Follow `next` with
  * stack_keys_next; give them back with stack_keys_done. */

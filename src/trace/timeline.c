@@ -80,7 +80,8 @@ static void *list_add(timeline *t, list *l, size_t elem_size)
 {
     if (l->count == l->cap) {
         size_t cap = l->cap ? l->cap * 2 : 64;
-        void *grown = cap > LIMIT_TIMELINE_BYTES / elem_size ? NULL : realloc(l->ptr, cap * elem_size);
+        void *grown =
+            cap > LIMIT_TIMELINE_BYTES / elem_size ? NULL : realloc(l->ptr, cap * elem_size);
         if (!grown) {
             t->failed = true;
             return NULL;
@@ -354,9 +355,8 @@ static void build_threads(timeline *t)
         qsort(edges, n, sizeof *edges, by_tid_time);
     for (size_t i = 0; i < n && !t->failed; i++) {
         const thread_edge *e = &edges[i];
-        const thread_life *last = t->threads.count
-                                      ? (thread_life *)t->threads.ptr + t->threads.count - 1
-                                      : NULL;
+        const thread_life *last =
+            t->threads.count ? (thread_life *)t->threads.ptr + t->threads.count - 1 : NULL;
         bool same_tid = last && last->tid == e->tid;
         if (same_tid && last->pid == e->pid)
             continue;
@@ -505,16 +505,16 @@ static void merge_repeats(timeline *t)
     if (!all)
         return;
     const mapping *last = all + t->mappings.count, *next;
-    uint32_t process = TIMELINE_NONE;
+    uint32_t owner = TIMELINE_NONE;
     uint64_t reach = 0; /* the highest end among this process's mappings that begin lower */
     for (const mapping *first = all; first < last; first = next) {
         const uint64_t start = first->start;
         uint64_t end = 0;
-        reach = first->process == process ? reach : 0;
-        process = first->process;
-        for (next = first; next < last && next->process == process && next->start == start; next++)
+        reach = first->process == owner ? reach : 0;
+        owner = first->process;
+        for (next = first; next < last && next->process == owner && next->start == start; next++)
             end = next->end > end ? next->end : end;
-        bool is_last = next == last || next->process != process;
+        bool is_last = next == last || next->process != owner;
         if (reach <= start && (is_last || next->start >= end)) {
             kept = move_merged(kept, first, next);
         } else {

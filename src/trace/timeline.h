@@ -5,7 +5,9 @@
  *
  * Times are raw values of the trace's own clock. A pid, a tid or an address range may be used
  * again: the time decides. Everything known only from a rundown is taken to have been there from
- * the beginning (start rundown) or until the end (end rundown).
+ * the beginning (start rundown) or until the end (end rundown). Where mappings overlap, the newest
+ * one that still stands is meant; the same image mapped again at the same place, with no other one
+ * reaching in, is taken to have stayed in between.
  */
 #ifndef TRACE_TIMELINE_H
 #define TRACE_TIMELINE_H
@@ -105,7 +107,7 @@ uint32_t timeline_kernel(const timeline *t); /* TIMELINE_NONE if no kernel image
 /* Where an address lies, and how far the answer reaches: it holds for every address in
  * [start, end) of this process at any time with valid_from <= time < valid_to. */
 typedef struct timeline_place {
-    uint32_t module;    /* TIMELINE_NONE: no image there */
+    uint32_t module; /* TIMELINE_NONE: no image there */
     uint64_t start, end;
     uint64_t start_rva; /* rva of an address: start_rva + (address - start) */
     uint64_t valid_from, valid_to;

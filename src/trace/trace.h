@@ -51,10 +51,10 @@ enum {
 typedef struct trace_sample {
     uint64_t time; /* raw clock of its session */
     uint64_t hits;
-    uint32_t process; /* of the session's timeline, or TIMELINE_NONE */
+    uint32_t process;                /* of the session's timeline, or TIMELINE_NONE */
     uint32_t addr_first, addr_count; /* in the batch's addrs; pairs count two */
-    uint8_t part;    /* trace_part */
-    uint8_t counter; /* trace_counter, of TRACE_IP */
+    uint8_t part;                    /* trace_part */
+    uint8_t counter;                 /* trace_counter, of TRACE_IP */
     uint8_t flags;
 } trace_sample;
 
@@ -72,13 +72,13 @@ void trace_batch_free(trace_batch *b);
 /* What was met on the way, over all sessions. Counts of samples are complete when trace_read has
  * returned false. */
 typedef struct trace_tally {
-    uint64_t records;         /* of any kind */
+    uint64_t records; /* of any kind */
     uint64_t timer_samples, pmc_samples;
     uint64_t lbr_records, lbr_entries;
-    uint64_t lbr_with_trigger; /* of lbr_records */
-    uint64_t stacks;           /* fragments, a key-cached one each time it is used */
-    uint64_t stacks_untied;    /* of an event that is no sample: left out */
-    uint64_t stacks_undefined; /* the key was never defined: left out */
+    uint64_t lbr_with_trigger;       /* of lbr_records */
+    uint64_t stacks;                 /* fragments, a key-cached one each time it is used */
+    uint64_t stacks_untied;          /* of an event that is no sample: left out */
+    uint64_t stacks_undefined;       /* the key was never defined: left out */
     uint64_t images, images_with_id; /* mappings into processes */
     uint64_t context_switches;
     uint64_t lost_events, lost_buffers;

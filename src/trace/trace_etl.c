@@ -47,12 +47,13 @@ struct etl_session {
     const etl_file **files; /* what the stream reads */
     cpu_triggers *triggers;
     uint32_t trigger_cpus;
-    recent samples;
+    recent samples; /* kept only when there are stacks to tie to them */
+    bool has_stacks;
     stack_keys *keys;
     const stack_waiter *waiter; /* of the key being defined, next to get its frames */
     etl_record defining;        /* the record that does */
-    uint64_t start_bytes; /* of the run's progress, when the reading began */
-    unsigned since_release;
+    uint64_t bad_buffers;       /* that the survey met */
+    uint64_t start_bytes;       /* of the run's progress, when the reading began */
 };
 
 void etl_session_free(session *s)
@@ -235,6 +236,11 @@ static bool survey_record(session *s, const etl_record *r)
     case ETL_EV_INTERVAL_DC_START:
     case ETL_EV_INTERVAL_DC_END:
         return note_interval(s, r);
+    case ETL_EV_STACK:
+    case ETL_EV_STACK_KEY_KERNEL:
+    case ETL_EV_STACK_KEY_USER:
+        s->etl->has_stacks = true;
+        break;
     case ETL_EV_LOST_EVENT:
         s->t->tally.lost_events++;
         break;
@@ -263,13 +269,14 @@ static spgo_code survey_file(session *s, trace_file *f, spgo_error *err)
             if (!ok)
                 code = spgo_fail_nomem(err, "trace.etl", 1);
         }
-        if (code == SPGO_OK && w.scratch.failed)
+        if (code == SPGO_OK && w.no_memory)
             code = spgo_fail_nomem(err, "trace.etl", b->data_end);
         os_input_release(f->bytes, b->offset);
         trace_report_progress(s->t, before + b->offset + b->size_bytes);
     }
     s->t->tally.bad_records += w.bad_records;
     s->t->tally.bad_buffers += w.bad_buffers;
+    s->etl->bad_buffers += w.bad_buffers;
     etl_walk_free(&w);
     const etl_header *h = etl_get_header(f->etl);
     s->t->tally.lost_events += h->events_lost;
@@ -389,7 +396,8 @@ static bool add_ip(session *s, trace_batch *batch, const etl_record *r, const et
     if (source == TIMELINE_NONE)
         return false;
     note_trigger(s->etl, r, sample->tid);
-    recent_add(&s->etl->samples, r->time, sample->tid);
+    if (s->etl->has_stacks)
+        recent_add(&s->etl->samples, r->time, sample->tid);
     trace_sample out = {.time = r->time,
                         .hits = sample->count ? sample->count : 1,
                         .process = process_of_thread(s, sample->tid, r->time),
@@ -499,7 +507,7 @@ static bool use_stack_key(session *s, const etl_record *r)
     uint32_t process = process_of(s, stack.pid, stack.tid, stack.time);
     if (!stack_keys_use(s->etl->keys, stack.key, process, stack.time))
         s->t->tally.stacks_undefined++;
-    return true;
+    return !stack_keys_no_memory(s->etl->keys);
 }
 
 /* Gives the frames of the key being defined to those that wait for it, as many as the batch takes:
@@ -509,7 +517,8 @@ static bool serve_waiters(session *s, trace_batch *batch)
     struct etl_session *e = s->etl;
     etl_stack stack;
     bool ok = e->waiter && etl_decode_stack(&e->defining, &stack);
-    for (; ok && e->waiter && !batch_is_full(batch); e->waiter = stack_keys_next(e->keys, e->waiter))
+    for (; ok && e->waiter && !batch_is_full(batch);
+         e->waiter = stack_keys_next(e->keys, e->waiter))
         ok = add_frames(batch, &e->defining, &stack, e->waiter->process, e->waiter->time,
                         e->waiter->hits);
     if (!e->waiter)
@@ -572,6 +581,17 @@ static void release_read(session *s)
     trace_report_progress(s->t, s->etl->start_bytes + done);
 }
 
+static void finish_reading(session *s, spgo_error *err)
+{
+    struct etl_session *e = s->etl;
+    uint64_t bad = etl_stream_bad_buffers(e->stream);
+    s->t->tally.stacks_undefined += stack_keys_waiting(e->keys);
+    if (bad > e->bad_buffers) /* good ones, but more at a time than may be expanded */
+        s->t->tally.bad_buffers += bad - e->bad_buffers;
+    if (etl_stream_no_memory(e->stream))
+        spgo_fail_nomem(err, "trace.etl", 1);
+}
+
 bool etl_session_read(session *s, trace_batch *batch, spgo_error *err)
 {
     struct etl_session *e = s->etl;
@@ -580,7 +600,7 @@ bool etl_session_read(session *s, trace_batch *batch, spgo_error *err)
     while (!batch_is_full(batch)) {
         bool is_serving = e->waiter != NULL; /* the record of before is not done yet */
         if (!is_serving && !etl_stream_next(e->stream, &r, &file)) {
-            s->t->tally.stacks_undefined += stack_keys_waiting(e->keys);
+            finish_reading(s, err);
             return false;
         }
         if (!(is_serving ? serve_waiters(s, batch) : read_record(s, batch, &r))) {

@@ -23,8 +23,8 @@ typedef struct session {
     size_t file_count;
     timeline *who;
     uint64_t kernel_start;
-    bool no_memory;  /* found out while the timeline was sealed */
-    bool is_started; /* the reading has begun */
+    bool no_memory;          /* found out while the timeline was sealed */
+    bool is_started;         /* the reading has begun */
     struct etl_session *etl; /* one of the two, from the survey to the end of the reading */
     struct perfdata_session *perfdata;
 } session;

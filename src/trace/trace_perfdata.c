@@ -16,8 +16,8 @@
 #include <string.h>
 
 enum {
-    SAMPLE_TIME = 1 << 2,     /* PERF_SAMPLE_TIME */
-    BRANCH_ANY = 1 << 3,      /* PERF_SAMPLE_BRANCH_ANY */
+    SAMPLE_TIME = 1 << 2, /* PERF_SAMPLE_TIME */
+    BRANCH_ANY = 1 << 3,  /* PERF_SAMPLE_BRANCH_ANY */
     FLAG_SAMPLE_ID_ALL = 1 << 18,
     PROT_EXECUTE = 4
 };
@@ -112,9 +112,9 @@ static uint64_t tag_of(struct perfdata_session *p, const perfdata_mmap *m)
 /* Memory that no image stands behind. */
 static bool is_image_path(spgo_str path)
 {
-    static const char *const others[] = {"//anon*",  "[heap*",    "[stack*",  "[anon*", "/dev/*",
-                                         "/memfd:*", "/SYSV*",    "anon_inode:*",
-                                         "/anon_hugepage*"};
+    static const char *const others[] = {"//anon*", "[heap*",       "[stack*",
+                                         "[anon*",  "/dev/*",       "/memfd:*",
+                                         "/SYSV*",  "anon_inode:*", "/anon_hugepage*"};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         if (text_match(text_str(others[i]), path))
             return false;
@@ -260,6 +260,8 @@ static spgo_code survey_all(session *s, spgo_error *err)
     s->t->tally.bad_records += perfdata_walk_bad_records(w);
     perfdata_walk_free(w);
     trace_report_progress(s->t, before + os_input_bytes(f->bytes).len);
+    if (perfdata_no_memory(f->perfdata))
+        return spgo_fail_nomem(err, "trace.perfdata", 1);
     return SPGO_OK;
 }
 
@@ -324,8 +326,8 @@ static uint32_t source_of_attr(session *s, size_t attr)
         p->source_cap = cap;
     }
     if (p->source_of[attr] == 0) {
-        static const char *const usual[] = {"other event",  "timer",           "cycles",
-                                            "instructions", "branches",        "icache misses",
+        static const char *const usual[] = {"other event",  "timer",    "cycles",
+                                            "instructions", "branches", "icache misses",
                                             "dcache misses"};
         trace_counter counter = counter_of_attr(a);
         spgo_str name = a->name.len ? a->name : text_str(usual[counter]);
@@ -334,8 +336,7 @@ static uint32_t source_of_attr(session *s, size_t attr)
     return p->source_of[attr] - 1;
 }
 
-static bool add_ip(session *s, trace_batch *batch, const perfdata_sample *sample,
-                   trace_sample *out)
+static bool add_ip(session *s, trace_batch *batch, const perfdata_sample *sample, trace_sample *out)
 {
     uint32_t source = source_of_attr(s, sample->attr_index);
     if (source == TIMELINE_NONE)
@@ -358,7 +359,8 @@ static bool add_branches(session *s, trace_batch *batch, const perfdata_sample *
     const perfdata *data = s->files[0]->perfdata;
     const perfdata_attr *a = perfdata_get_attr(data, sample->attr_index);
     out->part = TRACE_BRANCHES;
-    out->flags = a && a->branch_sample_type && !(a->branch_sample_type & BRANCH_ANY) ? TRACE_GAPS : 0;
+    out->flags =
+        a && a->branch_sample_type && !(a->branch_sample_type & BRANCH_ANY) ? TRACE_GAPS : 0;
     s->t->tally.lbr_records++;
     s->t->tally.lbr_with_trigger++; /* one record holds both */
     s->t->tally.lbr_entries += sample->branch_count;
@@ -419,8 +421,11 @@ bool perfdata_session_read(session *s, trace_batch *batch, spgo_error *err)
     trace_file *f = s->files[0];
     perfdata_record r = {0};
     while (!batch_is_full(batch)) {
-        if (!perfdata_walk_next(p->walk, &r))
+        if (!perfdata_walk_next(p->walk, &r)) {
+            if (perfdata_no_memory(f->perfdata))
+                spgo_fail_nomem(err, "trace.perfdata", 1);
             return false;
+        }
         if (r.type == PERFDATA_RECORD_SWITCH)
             s->t->tally.context_switches++;
         if (r.type == PERFDATA_RECORD_SAMPLE && !read_sample(s, batch, &r)) {

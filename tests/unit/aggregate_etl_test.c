@@ -596,17 +596,14 @@ static void a_branch_to_elsewhere_keeps_the_stretch_before_it(void **state)
     hand_app(&h);
     uint64_t t = hand_pmc(&h, APP_BASE + 0x1000, 7);
     /* older ones below: a jump, a call out, its return, a jump */
-    static const uint32_t pairs[][2] = {{0x2200, 0x2300},
-                                        {UINT32_MAX, 0x2100},
-                                        {0x2020, UINT32_MAX},
-                                        {0x1000, 0x2000}};
+    static const uint32_t pairs[][2] = {
+        {0x2200, 0x2300}, {UINT32_MAX, 0x2100}, {0x2020, UINT32_MAX}, {0x1000, 0x2000}};
     hand_lbr(&h, t, 0, pairs, 4);
     hand_run(&h, state, &r);
-    ASSERT_FACTS(&r, {"app.exe", FACT_ARC, 0x2200, 0x2300, 1},
-                 {"app.exe", FACT_ARC, 0x1000, 0x2000, 1},
-                 {"app.exe", FACT_RANGE, 0x2100, 0x2200, 1},
-                 {"app.exe", FACT_RANGE, 0x2000, 0x2020, 1},
-                 {"app.exe", FACT_HIT, SPGO_SPT_RETIRE_INSTR, 0x1000, 1});
+    ASSERT_FACTS(
+        &r, {"app.exe", FACT_ARC, 0x2200, 0x2300, 1}, {"app.exe", FACT_ARC, 0x1000, 0x2000, 1},
+        {"app.exe", FACT_RANGE, 0x2100, 0x2200, 1}, {"app.exe", FACT_RANGE, 0x2000, 0x2020, 1},
+        {"app.exe", FACT_HIT, SPGO_SPT_RETIRE_INSTR, 0x1000, 1});
     assert_int_equal(r.tally.parts[TRACE_BRANCHES].dropped[AGGREGATE_CROSS_MODULE], 2);
     run_free(&r);
 }
@@ -618,8 +615,8 @@ static void stretches_that_make_no_sense_cut_the_run(void **state)
     hand_open(&h, NULL);
     hand_app(&h);
     uint64_t t = hand_timer(&h, APP_BASE + 0x1000, APP_TID);
-    static const uint32_t pairs[][2] = {{0x2000, 0x3000}, {0x1000, 0x2001}, {0, 0x5000},
-                                        {0x6000, 0x4000}, {0x3000, 0x6000}};
+    static const uint32_t pairs[][2] = {
+        {0x2000, 0x3000}, {0x1000, 0x2001}, {0, 0x5000}, {0x6000, 0x4000}, {0x3000, 0x6000}};
     hand_lbr(&h, t, 0, pairs, 5);
     hand_run(&h, state, &r);
     assert_int_equal(r.tally.bogus_ranges, 1); /* 0x2001 to 0x2000 */

@@ -46,8 +46,8 @@ static void model_branches(facts *f, const perfdata *data, const perfdata_built 
             facts_add(f, name_of(y), FACT_RANGE, (uint32_t)(to - y->base),
                       (uint32_t)(newer_from - y->base), 1);
         if (x && x == y)
-            facts_add(f, name_of(x), FACT_ARC, (uint32_t)(from - x->base),
-                      (uint32_t)(to - x->base), 1);
+            facts_add(f, name_of(x), FACT_ARC, (uint32_t)(from - x->base), (uint32_t)(to - x->base),
+                      1);
         newer = x;
         newer_from = from;
     }
@@ -147,9 +147,18 @@ static void check_scenario(void **state, const char *text)
 static void all_scenarios_come_out_as_the_model_says(void **state)
 {
     static const char *const texts[] = {
-        "lbr",           "ip:3000",         "lbr:500,callgraph",   "lbr:500,fork",
-        "lbr:500,exec",  "lbr:500,pipe",    "lbr:2000,compressed", "lbr:500,big-endian",
-        "lbr:200,lost",  "lbr,two-events",  "lbr,no-build-id",     "ip,pipe,compressed,fork",
+        "lbr",
+        "ip:3000",
+        "lbr:500,callgraph",
+        "lbr:500,fork",
+        "lbr:500,exec",
+        "lbr:500,pipe",
+        "lbr:2000,compressed",
+        "lbr:500,big-endian",
+        "lbr:200,lost",
+        "lbr,two-events",
+        "lbr,no-build-id",
+        "ip,pipe,compressed,fork",
         "lbr:300,callgraph,exec,two-events,lost,pipe",
         "lbr:300,big-endian,callgraph,fork,two-events",
     };
@@ -323,13 +332,11 @@ static void a_fork_copies_and_an_exec_drops(void **state)
     sid = sid_at(7, 400);
     perfdata_build_task(h.b, PERFDATA_RECORD_FORK, 7, 7, 9, 7, &sid); /* a thread */
     hand_sample(&h, 7, 450, TEXT + 0x10);
-    const char *names[] = {"tool"};
     hand_run(&h, state, &r, NULL);
     assert_hits(&r, "shell", 2);
     assert_hits(&r, "tool", 1);
     assert_int_equal(r.tally.parts[TRACE_IP].dropped[AGGREGATE_NO_IMAGE], 1);
     run_free(&r);
-    (void)names;
 }
 
 static void a_process_goes_by_its_command_or_its_image(void **state)
@@ -347,9 +354,9 @@ static void a_process_goes_by_its_command_or_its_image(void **state)
         hand_map(&h, 7, 100, TEXT, "/x/the-long-name-of-it", 0);
         hand_sample(&h, 7, 150, TEXT + 0x10);
         hand_sample(&h, 77, 150, TEXT + 0x10); /* unknown */
-        hand_run(&h, state, &r,
-                 &(aggregate_opts){
-                     .threads = 1, .processes = &cases[i].pattern, .process_count = 1});
+        hand_run(
+            &h, state, &r,
+            &(aggregate_opts){.threads = 1, .processes = &cases[i].pattern, .process_count = 1});
         assert_int_equal(r.tally.parts[TRACE_IP].used, cases[i].hits);
         assert_int_equal(r.tally.parts[TRACE_IP].dropped[AGGREGATE_OTHER_PROCESS],
                          1 - cases[i].hits);
@@ -423,11 +430,13 @@ static void the_kernel_counts_from_its_first_symbol(void **state)
 
 static void what_is_mapped_without_an_image_is_none(void **state)
 {
-    static const char *const paths[] = {"//anon", "[heap]", "[stack]", "/dev/zero", "/memfd:x",
-                                        "anon_inode:[x]", ""};
+    static const char *const paths[] = {"//anon",   "[heap]",         "[stack]", "/dev/zero",
+                                        "/memfd:x", "anon_inode:[x]", ""};
     hand h;
     run r;
     hand_open(&h, true, 0, 0);
+    perfdata_build_id_fields sid = sid_at(7, 90);
+    perfdata_build_comm(h.b, 7, 7, "jit", true, &sid);
     for (uint64_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         hand_map(&h, 7, 100, TEXT + i * 0x100000, paths[i], 0);
         hand_sample(&h, 7, 200, TEXT + i * 0x100000);
@@ -449,8 +458,8 @@ static void what_is_mapped_without_an_image_is_none(void **state)
 
 static void context_markers_are_no_frames(void **state)
 {
-    const uint64_t chain[] = {(uint64_t)-128, KERNEL_TEXT, (uint64_t)-512, TEXT + 0x10,
-                              TEXT + 0x20,    TEXT + 0x30};
+    const uint64_t chain[] = {(uint64_t)-128, KERNEL_TEXT, (uint64_t)-512,
+                              TEXT + 0x10,    TEXT + 0x20, TEXT + 0x30};
     hand h;
     run r;
     hand_open(&h, true, S_CALLCHAIN, 0);

@@ -456,6 +456,22 @@ static void a_damaged_compressed_buffer_gives_what_expands(void **state)
     etl_close(f);
 }
 
+static void a_buffer_that_claims_to_expand_without_bound_is_left_out(void **state)
+{
+    (void)state;
+    build_compressed(2);
+    uint32_t claimed = 1024 * load_u32(file_bytes.ptr + 1024) + 8;
+    bytes_set_u32(&file_bytes, 1024 + 4, claimed);
+    bytes_set_u32(&file_bytes, 1024 + 0x30, claimed);
+    etl_file *f = open_built();
+    uint64_t bad;
+    assert_one_finding(SPGO_CORRUPT, 1024 + 4);
+    assert_int_equal(etl_buffer_count(f), 3);
+    assert_int_equal(count_records(f, &bad), 1 + 5);
+    assert_int_equal(bad, 1);
+    etl_close(f);
+}
+
 static void compressed_files_are_searched_for_the_next_buffer(void **state)
 {
     (void)state;
@@ -1131,6 +1147,7 @@ int main(void)
         T(compressed_buffers_expand),
         T(a_cut_compressed_buffer_gives_what_expands),
         T(a_damaged_compressed_buffer_gives_what_expands),
+        T(a_buffer_that_claims_to_expand_without_bound_is_left_out),
         T(compressed_files_are_searched_for_the_next_buffer),
         T(hook_records),
         T(classic_records),

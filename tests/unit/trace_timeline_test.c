@@ -649,14 +649,14 @@ static void add_event(timeline *t, const world *w, const event *e)
         return;
     }
     const load *m = &w->loads[e->of];
-    timeline_add_image(t, &(timeline_image){.time = e->time,
-                                            .pid = w->lives[m->life].pid,
-                                            .edge = e->edge,
-                                            .start = m->start,
-                                            .size = m->size,
-                                            .path = e->nameless ? (spgo_str){NULL, 0}
-                                                                : text_str(m->path),
-                                            .file_off = m->rva});
+    timeline_add_image(
+        t, &(timeline_image){.time = e->time,
+                             .pid = w->lives[m->life].pid,
+                             .edge = e->edge,
+                             .start = m->start,
+                             .size = m->size,
+                             .path = e->nameless ? (spgo_str){NULL, 0} : text_str(m->path),
+                             .file_off = m->rva});
 }
 
 /* Fails unless the answer is the truth at this point. */

@@ -150,6 +150,7 @@ typedef struct etl_walk {
     bytes scratch;
     const uint8_t *data; /* the buffer's bytes, uncompressed, or NULL when it could not be had */
     uint32_t pos, end;
+    bool no_memory;       /* a buffer was left out for that alone */
     bool is_partial;      /* the buffer goes on behind `end`, but those bytes could not be had */
     uint64_t last_time;   /* of the last record that has one */
     uint64_t bad_records; /* records skipped as damaged, over the life of the walk */
@@ -181,6 +182,8 @@ bool etl_stream_next(etl_stream *s, etl_record *record, size_t *file_index);
 uint64_t etl_stream_done_until(const etl_stream *s, size_t file_index);
 uint64_t etl_stream_bad_records(const etl_stream *s);
 uint64_t etl_stream_bad_buffers(const etl_stream *s);
+/* Something was left out or is not in order for lack of memory. */
+bool etl_stream_no_memory(const etl_stream *s);
 void etl_stream_close(etl_stream *s); /* NULL is fine */
 
 /* ------------------------------------------------------------------ events */

@@ -277,14 +277,16 @@ static uint32_t data_end(const raw_buffer *b, uint32_t size_max, uint64_t at, di
     return b->flags & ETL_FLAG_COMPRESSED ? ETL_BUFFER_HEADER_SIZE : size_max;
 }
 
-/* How large an expanded buffer may be: the logger's buffer size, if it can be believed. */
-static uint32_t expanded_max(const etl_file *f)
+/* How large an expanded buffer may be: the logger's buffer size, if it can be believed, but no more
+ * than events can shrink, or a small file could ask for hours of expanding. */
+static uint32_t expanded_max(const etl_file *f, uint32_t packed_size)
 {
     enum { USUAL_MAX = 1 << 20 };
-    uint32_t size = f->header.buffer_size;
-    if (size > LIMIT_ETL_BUFFER_BYTES)
-        return LIMIT_ETL_BUFFER_BYTES;
-    return size > USUAL_MAX ? size : USUAL_MAX;
+    uint64_t by_ratio = (uint64_t)packed_size * LIMIT_ETL_EXPANSION;
+    uint32_t max = f->header.buffer_size > USUAL_MAX ? f->header.buffer_size : USUAL_MAX;
+    if (max > LIMIT_ETL_BUFFER_BYTES)
+        max = LIMIT_ETL_BUFFER_BYTES;
+    return max < by_ratio ? max : (uint32_t)by_ratio;
 }
 
 static spgo_code add_buffer(etl_file *f, uint64_t at, uint32_t size, bool is_cut, diag *d,
@@ -303,7 +305,7 @@ static spgo_code add_buffer(etl_file *f, uint64_t at, uint32_t size, bool is_cut
     bool compressed = raw.flags & ETL_FLAG_COMPRESSED;
     uint32_t size_max = is_cut && raw.size > size ? raw.size : size;
     if (compressed)
-        size_max = expanded_max(f);
+        size_max = expanded_max(f, size_max);
     uint32_t end = data_end(&raw, size_max, at, d);
     f->buffers[f->buffer_count++] = (etl_buffer){
         .offset = at,

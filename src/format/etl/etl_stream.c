@@ -52,6 +52,7 @@ struct etl_stream {
     uint64_t expanded_bytes;
     uint64_t bad_records, bad_buffers; /* of buffers that have left the merge */
     uint64_t steps_back;
+    bool no_memory;
     diag *d;
 };
 
@@ -149,6 +150,7 @@ static void sort_rest(etl_stream *s, slot *t, uint32_t pos)
     while (!failed && etl_walk_next(&t->walk, &t->record))
         sorted_append(t, &cap, &failed);
     if (failed) {
+        s->no_memory = true;
         diag_add(s->d, SPGO_NOMEM, t->record.buffer_off, "no memory to sort a buffer's records");
         free(t->sorted);
         t->sorted = NULL;
@@ -197,6 +199,7 @@ static void retire(etl_stream *s, slot *t)
 {
     s->bad_records += t->walk.bad_records;
     s->bad_buffers += t->walk.bad_buffers;
+    s->no_memory |= t->walk.no_memory;
     t->walk.bad_records = 0;
     t->walk.bad_buffers = 0;
     free(t->sorted);
@@ -247,6 +250,7 @@ static void join(etl_stream *s)
         if (!t)
             diag_add(s->d, SPGO_NOMEM, f->buffers[w->buffer].offset,
                      "no memory to read a buffer; it is left out");
+        s->no_memory |= !t;
         s->bad_buffers++;
         mark_done(s, w);
         return;
@@ -435,4 +439,9 @@ uint64_t etl_stream_bad_buffers(const etl_stream *s)
     for (size_t i = 0; i < s->heap_count; i++)
         sum += s->heap[i]->walk.bad_buffers;
     return sum;
+}
+
+bool etl_stream_no_memory(const etl_stream *s)
+{
+    return s->no_memory;
 }

@@ -74,6 +74,7 @@ static bool expand_buffer(etl_walk *w, const etl_buffer *b)
         if (b->data_end > ETL_BUFFER_HEADER_SIZE)
             diag_add(w->d, SPGO_NOMEM, b->offset,
                      "no memory to expand a buffer of %" PRIu32 " bytes", b->data_end);
+        w->no_memory |= w->scratch.failed;
         w->scratch.failed = false;
         return false;
     }

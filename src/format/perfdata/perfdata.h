@@ -177,6 +177,9 @@ uint64_t perfdata_walk_unknown_records(const perfdata_walk *w);
 bool perfdata_walk_cut_short(const perfdata_walk *w);
 void perfdata_walk_free(perfdata_walk *w);
 
+/* Something was left out since the file was opened for lack of memory. */
+bool perfdata_no_memory(const perfdata *p);
+
 /* ------------------------------------------------------------------ decoding */
 
 /*

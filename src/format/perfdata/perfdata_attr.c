@@ -120,7 +120,8 @@ static bool room_for_event(perfdata *p)
 spgo_code perfdata_add_event(perfdata *p, reader *attr, spgo_error *err)
 {
     perfdata_event *e = arena_push(p->mem, 1, sizeof *e);
-    if (!e || !room_for_event(p))
+    p->no_memory |= !e || !room_for_event(p);
+    if (p->no_memory)
         return spgo_fail_nomem(err, "perfdata.attr", sizeof *e);
     read_attr(attr, p->big_endian, &e->attr);
     SPGO_TRY(reader_finish(attr, "perfdata.attr", err));
@@ -152,6 +153,7 @@ static bool grow_ids(perfdata *p)
 {
     size_t slot_count = p->id_slot_count ? 2 * p->id_slot_count : 64;
     perfdata_id_slot *slots = calloc(slot_count, sizeof *slots);
+    p->no_memory |= !slots;
     if (!slots)
         return false;
     for (size_t i = 0; i < p->id_slot_count; i++) {

@@ -66,6 +66,7 @@ static spgo_str take_cmdline(perfdata *p, reader *r)
 {
     size_t count = reader_count(r, take_u32(r, p->big_endian), 4);
     char *joined = arena_push(p->mem, reader_left(r) + 1, 1);
+    p->no_memory |= !joined;
     size_t len = 0;
     for (size_t i = 0; i < count && r->code == SPGO_OK && joined; i++) {
         spgo_str argument = take_text(r, p->big_endian);
@@ -171,6 +172,7 @@ static bool room_for_build_id(perfdata *p)
         return true;
     size_t cap = p->build_id_cap ? 2 * p->build_id_cap : 16;
     perfdata_build_id *grown = realloc(p->build_ids, cap * sizeof *grown);
+    p->no_memory |= !grown;
     if (!grown)
         return false;
     p->build_ids = grown;

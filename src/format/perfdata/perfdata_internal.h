@@ -51,6 +51,7 @@ struct perfdata {
     uint64_t meta_end;           /* pipe: metadata records before this offset have been taken */
     uint64_t unpacked_max;       /* bytes that one COMPRESSED record may hold */
 
+    bool no_memory; /* something is missing for that alone */
     arena *mem;
     perfdata_event **events;
     size_t event_count, event_cap;

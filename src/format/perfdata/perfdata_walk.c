@@ -221,6 +221,7 @@ static void begin_unpacking(perfdata_walk *w, const perfdata_record *r)
     } else if (!packed_bytes(w->p, r, &packed)) {
         lose_packed(w, "counts more packed bytes than it has", SPGO_CORRUPT);
     } else if (!w->unpacker && !(w->unpacker = perfdata_unpacker_new())) {
+        w->p->no_memory = true;
         lose_packed(w, "cannot be unpacked: no memory", SPGO_NOMEM);
     } else {
         perfdata_unpacker_feed(w->unpacker, packed, w->p->unpacked_max);
@@ -331,6 +332,11 @@ uint64_t perfdata_walk_unknown_records(const perfdata_walk *w)
 bool perfdata_walk_cut_short(const perfdata_walk *w)
 {
     return w->cut_short;
+}
+
+bool perfdata_no_memory(const perfdata *p)
+{
+    return p->no_memory;
 }
 
 void perfdata_walk_free(perfdata_walk *w)
