@@ -222,32 +222,36 @@ static void see_arcs(spt_cell *cell, const spgo_spt_record *r)
 }
 
 /*
- * The same and what look_at_neighbours does, for the record that nearly all are: every range makes
- * sense, and foreign ends stand only where they may, at the newest target and the oldest source.
- * False if it is another one; then its neighbours have not been counted.
+ * The entries of the record that nearly all are: every range makes sense, and foreign ends stand
+ * only where they may, at the newest target and the oldest source; *foreign tells how many arcs
+ * have one. False if it is another record; its arcs are seen all the same.
  */
-static bool see_usual_record(spt_cell *cell, const spgo_spt_record *r)
+static inline bool see_usual_entries(spt_cell *cell, const uint8_t *entries, size_t n,
+                                     uint64_t *foreign)
 {
-    const size_t n = r->entry_count;
-    const uint64_t first = load_u64(r->entries);
+    const uint64_t first = load_u64(entries);
     uint64_t newer = first, lengths = 0, targets = 0;
     see_entry(cell, first);
     for (size_t i = 1; i < n; i++) {
-        uint64_t older = load_u64(r->entries + 8 * i);
+        uint64_t older = load_u64(entries + 8 * i);
         see_entry(cell, older);
         lengths |= range_length(older, newer);          /* huge after a source in another image */
         targets |= (uint64_t)spt_arc_second(older) - 1; /* huge for a target there */
         newer = older;
     }
-    if (lengths >= SPGO_SPT_RANGE_MAX || targets > UINT32_MAX)
-        return false;
     const bool to_outside = spt_arc_second(first) == SPGO_SPT_OUTSIDE;
     const bool from_outside = spt_arc_first(newer) == SPGO_SPT_OUTSIDE;
-    uint64_t foreign = (uint64_t)to_outside + from_outside;
-    if (n == 1 && foreign == 2) /* one arc */
-        foreign = 1;
-    add_times(&cell->range_count, n - 1, r->hits);
-    add_times(&cell->range_good, n - 1, r->hits);
+    *foreign = (uint64_t)to_outside + (from_outside && !(to_outside && n == 1));
+    return lengths < SPGO_SPT_RANGE_MAX && targets <= UINT32_MAX;
+}
+
+static bool see_usual_record(spt_cell *cell, const spgo_spt_record *r)
+{
+    uint64_t foreign;
+    if (!see_usual_entries(cell, r->entries, r->entry_count, &foreign))
+        return false;
+    add_times(&cell->range_count, r->entry_count - 1u, r->hits);
+    add_times(&cell->range_good, r->entry_count - 1u, r->hits);
     add_times(&cell->outside_hits, foreign, r->hits);
     return true;
 }
@@ -284,6 +288,37 @@ static bool see_record(spt_cell *cell, const spgo_spt_record *r, bool backward)
         look_at_neighbours(cell, r, backward);
     judge_seen(cell);
     return true;
+}
+
+size_t spt_cell_count_plain(spt_cell *cell, const uint8_t *start, size_t size)
+{
+    enum { HEAD = 2, PREFETCH_BYTES = 1024 };
+    const uint8_t *p = start, *const end = start + size;
+    uint64_t records = 0, entries = 0, outside = 0;
+    if (!cell->seen || cell->front_useless)
+        return 0;
+    while (end - p > HEAD && p[0] == SPGO_SPT_LBR && p[1] > 0) {
+        const size_t n = p[1];
+        uint64_t foreign;
+        if ((size_t)(end - p) < HEAD + 8 * n)
+            break;
+        /* Where the next record starts is known only now; its bytes are on their way. */
+        __builtin_prefetch((const void *)((uintptr_t)p + PREFETCH_BYTES));
+        if (!see_usual_entries(cell, p + HEAD, n, &foreign))
+            break;
+        records++;
+        entries += n;
+        outside += foreign;
+        p += HEAD + 8 * n;
+    }
+    cell->record_count += records;
+    cell->entry_count += entries;
+    cell->hits = add_saturating(cell->hits, entries);
+    cell->outside_hits = add_saturating(cell->outside_hits, outside);
+    cell->range_count = add_saturating(cell->range_count, entries - records);
+    cell->range_good = add_saturating(cell->range_good, entries - records);
+    judge_seen(cell);
+    return (size_t)(p - start);
 }
 
 /* ------------------------------------------------------------------ whole records */

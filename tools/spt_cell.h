@@ -43,6 +43,13 @@ typedef struct spt_cell {
  * opposite order too. Lost memory is in the tables' `failed`. */
 void spt_cell_count(spt_cell *cell, const spgo_spt_record *r, bool backward);
 
+/*
+ * Counts LBR records of one hit each, as they stand in the file from `start`, for as long as they
+ * are of the usual kind, and returns how many bytes they have: 0 if the first is of another kind,
+ * or if the cell is not ready for it. What stops it is for spt_cell_count.
+ */
+size_t spt_cell_count_plain(spt_cell *cell, const uint8_t *start, size_t size);
+
 /* Completes the tables after the last record. */
 void spt_cell_settle(spt_cell *cell);
 

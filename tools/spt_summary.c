@@ -115,6 +115,24 @@ static inline void take_record(worker *w, const spgo_spt_record *r)
         spt_cell_count(cell, r, block % BACKWARD_BLOCKS == 0);
 }
 
+/* Takes the LBR records that follow in one go, up to where the next order test or the chunk ends:
+ * they are most of a profile, and all alike. */
+static void take_run(worker *w, spgo_spt_cursor *c, uint64_t stop)
+{
+    enum { PERIOD = BACKWARD_BLOCK_BYTES * BACKWARD_BLOCKS };
+    bool as_before =
+        w->last_cell && w->last_opcode == SPGO_SPT_LBR && c->program == w->last_program;
+    if (!as_before || !c->in_segment || c->has_repeat || c->endless)
+        return;
+    uint64_t at = c->pos - w->job->data_off;
+    uint64_t limit = w->job->data_off + (at / PERIOD + 1) * PERIOD;
+    limit = limit < c->segment_end ? limit : c->segment_end;
+    limit = limit < c->size ? limit : c->size;
+    limit = limit < stop ? limit : stop;
+    if (at % PERIOD >= BACKWARD_BLOCK_BYTES && c->pos < limit)
+        c->pos += spt_cell_count_plain(w->last_cell, c->base + c->pos, (size_t)(limit - c->pos));
+}
+
 /* After the fast walk stopped: takes what stands there. False at the end of the file. */
 static bool step_over_damage(worker *w, spgo_spt_cursor *c, size_t index)
 {
@@ -146,6 +164,9 @@ static void walk_chunk(worker *w, size_t index)
         uintptr_t ahead = (uintptr_t)c.base + (uintptr_t)c.pos + PREFETCH_BYTES;
         __builtin_prefetch((const void *)ahead); /* may lie behind the file: harmless */
         __builtin_prefetch((const void *)(ahead + CACHE_LINE));
+        take_run(w, &c, chunk->stop);
+        if (c.pos >= chunk->stop)
+            break;
         if (spgo_spt_next_entries(&c, &r, &code))
             take_record(w, &r);
         else if (!step_over_damage(w, &c, index))
@@ -321,7 +342,8 @@ spgo_code spt_summarize(const spgo_spt *spt, os_input *in, const bool *wanted, b
                         unsigned threads, spt_summary *summary, spgo_error *err)
 {
     *summary = (spt_summary){0};
-    job j = {.in = in, .wanted = wanted, .with_hits = with_hits, .data_off = spgo_spt_data_off(spt)};
+    job j = {
+        .in = in, .wanted = wanted, .with_hits = with_hits, .data_off = spgo_spt_data_off(spt)};
     if (threads > THREADS_MAX)
         threads = THREADS_MAX;
     if (pthread_mutex_init(&j.lock, NULL) != 0 || pthread_cond_init(&j.moved, NULL) != 0)

@@ -44,6 +44,7 @@ typedef struct process {
     bool inherits, ended;
     uint64_t end_time;
     uint32_t range_first, range_count;
+    uint32_t order; /* in which they were made: breaks ties, since qsort need not be stable */
 } process;
 
 typedef struct thread_life {
@@ -55,6 +56,7 @@ typedef struct mapping {
     uint64_t start, end, start_rva;
     uint64_t from, to; /* time; to is exclusive */
     uint32_t module, process;
+    uint32_t order;
 } mapping;
 
 typedef struct range {
@@ -195,6 +197,7 @@ static process *add_process(timeline *t, uint32_t pid, uint64_t start_time)
     if (p) {
         p->seen = (timeline_process){.pid = pid, .start_time = start_time};
         p->parent = TIMELINE_NONE;
+        p->order = (uint32_t)t->processes.count;
     }
     return p;
 }
@@ -243,6 +246,7 @@ static int by_process(const void *left, const void *right)
     const process *a = left, *b = right;
     BY(a->seen.pid, b->seen.pid);
     BY(a->seen.start_time, b->seen.start_time);
+    BY(a->order, b->order);
     return 0;
 }
 
@@ -408,6 +412,7 @@ static int by_mapping(const void *left, const void *right)
     BY(a->process, b->process);
     BY(a->start, b->start);
     BY(a->from, b->from);
+    BY(a->order, b->order);
     return 0;
 }
 
@@ -437,7 +442,8 @@ static void open_mapping(mapping_builder *b, const image_edge *e, uint64_t from)
                    .from = from,
                    .to = UINT64_MAX,
                    .module = module,
-                   .process = e->process};
+                   .process = e->process,
+                   .order = (uint32_t)b->t->mappings.count};
     b->open = m;
 }
 
