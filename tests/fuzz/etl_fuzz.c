@@ -4,9 +4,11 @@
  * where a diagnosis is.
  */
 #include "fuzz.h"
+#include "fuzz_etl.h"
 
 #include <format/etl/etl.h>
 #include <format/etl/etl_dump.h>
+#include <format/etl/etl_tally.h>
 
 typedef struct printer {
     out text, json_text;
@@ -142,6 +144,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     print_file(p, f);
+    if (fuzz_is_too_large(f)) {
+        etl_close(f);
+        return 0;
+    }
     walked walk = walk_buffers(p, f, &found);
     FUZZ_CHECK(found.total >= walk.bad_records);
     walked once = stream(f, 1);

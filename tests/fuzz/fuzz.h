@@ -1,5 +1,5 @@
 /*
- * What the fuzz targets share: the check that ends a run, and sinks without a file.
+ * What the fuzz targets share: the check that ends a run, and output that nobody reads.
  *
  * A target gets its input in a block of exactly its size, from libFuzzer as from replay.c, so that
  * AddressSanitizer sees the first byte read behind its end; targets need not copy it.
@@ -41,24 +41,6 @@ static inline bool fuzz_take_nothing(void *ctx, const void *data, size_t len)
 static inline spgo_sink fuzz_null_sink(void)
 {
     return (spgo_sink){.write = fuzz_take_nothing};
-}
-
-static inline bool fuzz_read_back(void *ctx, uint64_t offset, void *data, size_t len)
-{
-    const bytes *b = ctx;
-    if (offset > b->len || len > b->len - offset)
-        return false;
-    if (len > 0)
-        memcpy(data, b->ptr + offset, len);
-    return true;
-}
-
-/* A file in memory that can be patched and read back. */
-static inline spgo_sink fuzz_memory_sink(bytes *b)
-{
-    spgo_sink sink = bytes_sink(b);
-    sink.read = fuzz_read_back;
-    return sink;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -112,7 +112,7 @@ static spgo_spt_writer *new_writer(bytes *b, const spgo_spt_header *h)
     if (h->raw_data_id & 2)
         opts.segment_bytes_max = SPGO_SPT_SEGMENT_MIN + h->raw_data_id / 4 % 4096;
     spgo_spt_writer *w;
-    FUZZ_CHECK(spgo_spt_writer_new(fuzz_memory_sink(b), &opts, &w, NULL) == SPGO_OK);
+    FUZZ_CHECK(spgo_spt_writer_new(bytes_sink(b), &opts, &w, NULL) == SPGO_OK);
     return w;
 }
 
