@@ -6,9 +6,10 @@
 
 #include "spt_rewrite_files.h"
 
-enum { OPT_HELP, OPT_JSON, OPT_QUIET, OPT_COUNT };
+enum { OPT_FORCE, OPT_HELP, OPT_JSON, OPT_QUIET, OPT_COUNT };
 
 static const cli_option options[OPT_COUNT] = {
+    [OPT_FORCE] = {.name = "force|f", .help = "replace an output that exists"},
     [OPT_HELP] = {.name = "help|h|?", .help = "this text"},
     [OPT_JSON] = {.name = "json", .help = "report and messages as JSON objects, one a line"},
     [OPT_QUIET] = {.name = "quiet|q", .help = "no report on standard output"},
@@ -61,9 +62,12 @@ int cmd_fold(int argc, char **argv)
     if (!cli_parse(&command, argc, argv, &args, &exit_code))
         return exit_code;
     const char *output = args.operands[args.operand_count - 1];
-    exit_code = CLI_FAILED;
-    if (spt_rewrite_begin(&rw, &args, output, args.values[OPT_QUIET].given))
+    if (!args.values[OPT_FORCE].given && spt_rewrite_is_taken(&args, output))
+        exit_code = CLI_USAGE;
+    else if (spt_rewrite_begin(&rw, &args, output, args.values[OPT_QUIET].given))
         exit_code = spt_rewrite_end(&rw, fold_files(&rw, &args));
+    else
+        exit_code = CLI_FAILED;
     cli_free(&args);
     return exit_code;
 }

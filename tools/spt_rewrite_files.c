@@ -1,9 +1,19 @@
+/* Several SPT files in, one out: see spt_rewrite_files.h. */
 #include "spt_rewrite_files.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include <base/json.h>
+
+bool spt_rewrite_is_taken(const cli_args *args, const char *output_path)
+{
+    if (!os_is_regular_file(output_path))
+        return false;
+    (void)cli_usage(args, "%s exists, and the last file is the output; --force replaces it",
+                    output_path);
+    return true;
+}
 
 bool spt_rewrite_begin(spt_rewrite *rw, const cli_args *args, const char *output_path, bool quiet)
 {

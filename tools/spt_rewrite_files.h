@@ -23,6 +23,10 @@ typedef struct spt_rewrite {
     bool damaged; /* an input was; the result is partial */
 } spt_rewrite;
 
+/* True, after saying so, if the output is a file that exists: where any number of inputs comes
+ * before it, it may be an input and the output was forgotten. */
+bool spt_rewrite_is_taken(const cli_args *args, const char *output_path);
+
 /* Opens the output. False: everything is said and freed. */
 bool spt_rewrite_begin(spt_rewrite *rw, const cli_args *args, const char *output_path, bool quiet);
 
