@@ -36,6 +36,14 @@ typedef struct near_names {
     bool matches;
 } near_names;
 
+/* How far the name is from the pattern; a name that only goes on is near: "app" of "app.exe". */
+static unsigned distance_of(spgo_str pattern, spgo_str name)
+{
+    spgo_str start = {name.ptr, pattern.len};
+    bool goes_on = pattern.len > 0 && name.len > pattern.len && text_equal_nocase(start, pattern);
+    return goes_on ? 1 : text_distance(pattern, name, NEAR_EDITS);
+}
+
 static void consider(near_names *n, spgo_str name)
 {
     spgo_str pattern = text_base_name(text_str(n->pattern));
@@ -45,7 +53,7 @@ static void consider(near_names *n, spgo_str name)
             return;
     }
     size_t longer = name.len > pattern.len ? name.len : pattern.len;
-    unsigned d = text_distance(pattern, name, NEAR_EDITS);
+    unsigned d = distance_of(pattern, name);
     size_t at = n->count < NEAR_NAMES ? n->count : NEAR_NAMES;
     while (at > 0 && n->distance[at - 1] > d)
         at--;
@@ -136,8 +144,9 @@ static void explain_ips(const aggregate_report *r)
     const aggregate_part *part = &r->result->tally.parts[TRACE_IP];
     if (t->timer_samples + t->pmc_samples == 0)
         cli_message(r->args, CLI_WARNING, NULL, SPGO_NO_OFFSET,
-                    "no samples in this trace; record with PROFILE or PMC_PROFILE switched on "
-                    "(xperf -on LOADER+PROC_THREAD+PROFILE), or with perf record");
+                    "no timer or PMC samples in this trace, so no instruction pointers; record "
+                    "with PROFILE or PMC_PROFILE switched on (xperf -on "
+                    "LOADER+PROC_THREAD+PROFILE), or with perf record");
     else if (part->used == 0)
         tell_unused(r, TRACE_IP, "samples");
     else if (t->stacks == 0 && !r->quiet)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include <base/text.h>
+#include <spgo/version.h>
 
 #include "cli_help.h"
 
@@ -21,6 +22,7 @@ typedef struct parser {
     char **argv;
     int argc;
     int next; /* index of the next word */
+    bool wants_version;
 } parser;
 
 static bool is_name_of(const cli_option *option, spgo_str word)
@@ -98,15 +100,18 @@ static bool add_item(cli_args *args, cli_value *value, const char *text, size_t 
 {
     if (!len)
         return true;
-    const char **items = arena_push(args->memory, value->item_count + 1, sizeof *items);
-    char *copy = arena_copy_text(args->memory, text, len);
-    if (!items || !copy)
-        return false;
-    for (size_t i = 0; i < value->item_count; i++)
-        items[i] = value->items[i];
-    items[value->item_count++] = copy;
-    value->items = items;
-    return true;
+    size_t n = value->item_count;
+    if ((n & (n - 1)) == 0) { /* full at each power of two, and doubled */
+        const char **grown = arena_push(args->memory, n ? 2 * n : 1, sizeof *grown);
+        if (!grown)
+            return false;
+        if (n)
+            memcpy(grown, value->items, n * sizeof *grown);
+        value->items = grown;
+    }
+    value->items[n] = arena_copy_text(args->memory, text, len);
+    value->item_count += value->items[n] != NULL;
+    return value->items[n] != NULL;
 }
 
 static bool add_items(cli_args *args, const cli_option *option, cli_value *value, const char *text)
@@ -206,6 +211,16 @@ static const char *option_name_at(const void *ctx, size_t i)
     return ((const cli_command *)ctx)->options[i].name;
 }
 
+/* "--version" of every command that has no option of this name. */
+static int print_version(const cli_args *args)
+{
+    out o;
+    if (!cli_open_out(args, &o))
+        return CLI_FAILED;
+    out_printf(&o, "%s (OpenSPGO) %s\n", args->command->tool, SPGO_VERSION_STRING);
+    return cli_close_out(args, &o, CLI_OK);
+}
+
 static int unknown_option(const cli_args *args, const char *arg)
 {
     const cli_command *command = args->command;
@@ -236,6 +251,10 @@ static int take_word(parser *p, bool *only_operands)
         size_t index = find_option(args->command, word);
         if (index < args->command->option_count)
             return set_option(p, index, word.ptr[word.len] ? word.ptr + word.len + 1 : NULL);
+        if (text_equal_nocase(word, text_str("version")) && !is_path(arg)) {
+            p->wants_version = true;
+            return CLI_OK;
+        }
         if (!is_path(arg))
             return unknown_option(args, arg);
     }
@@ -268,7 +287,8 @@ static int parse_words(parser *p)
     bool only_operands = false;
     while (p->next < p->argc) {
         int code = take_word(p, &only_operands);
-        if (code != CLI_OK || (help < args->command->option_count && args->values[help].given))
+        if (code != CLI_OK || p->wants_version ||
+            (help < args->command->option_count && args->values[help].given))
             return code;
     }
     if (args->operand_count < args->command->operands_min)
@@ -293,6 +313,8 @@ bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *args
         *exit_code = parse_words(&p);
         if (*exit_code == CLI_OK && help < command->option_count && args->values[help].given)
             *exit_code = cli_print_help(args, 1, CLI_OK);
+        else if (*exit_code == CLI_OK && p.wants_version)
+            *exit_code = print_version(args);
         else if (*exit_code == CLI_OK)
             return true;
     }

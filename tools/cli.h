@@ -5,6 +5,7 @@
  * An option is written /name, -name or --name, in any case. Its value follows ':' or '=' or is the
  * next word; an optional value only follows ':' or '='. "--" ends the options. An argument that
  * starts with '/' and is no option is a file when such a file exists or when it has a second '/'.
+ * "--version" is understood by every command without standing in its table.
  *
  * A command keeps its option ids in an enum and its table indexed by them:
  *
@@ -87,8 +88,8 @@ typedef struct cli_args {
 
 /*
  * Parses argv[1..]. True: go on, and call cli_free at the end. False: return *exit_code, all is
- * said and freed: help went to standard output (CLI_OK), usage or what is wrong to standard error
- * (CLI_USAGE).
+ * said and freed: help or the version went to standard output (CLI_OK), usage or what is wrong to
+ * standard error (CLI_USAGE).
  */
 bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *args, int *exit_code);
 void cli_free(cli_args *args);

@@ -114,9 +114,11 @@ int cli_print_help(const cli_args *args, int fd, int exit_code)
     print_usage(&o, command);
     print_options(&o, command, false, "options:");
     print_options(&o, command, true, "options the MSVC tool does not have:");
-    out_printf(&o, "\nOptions are written /name, -name or --name, in any case; a value follows ':' "
-                   "or '='\nor is the next word (an optional value only follows ':' or '='). "
-                   "\"--\" ends them.\n");
+    out_printf(&o,
+               "\nOptions are written /name, -name or --name, in any case; a value follows ':' "
+               "or '='\nor is the next word (an optional value only follows ':' or '='). "
+               "\"--\" ends them.\n%sversion tells the version.\n",
+               command->prefix);
     if (command->notes)
         out_printf(&o, "\n%s", command->notes);
     return cli_close_out(args, &o, exit_code);

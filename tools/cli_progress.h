@@ -13,6 +13,6 @@ typedef struct cli_progress {
 
 cli_progress cli_progress_start(const char *tool);
 void cli_progress_show(void *progress, uint64_t done, uint64_t total); /* cheap to call often */
-void cli_progress_end(cli_progress *p); /* wipes the line */
+void cli_progress_end(cli_progress *p);                                /* wipes the line */
 
 #endif

@@ -36,23 +36,23 @@ static const cli_option options[OPT_COUNT] = {
                      .help = "only the buffers of an ETL file; with --headers, both"},
     [OPT_EVENTS] = {.name = "events|event",
                     .kind = CLI_LIST,
-                    .metavar = "KIND,...",
+                    .metavar = "kind,...",
                     .help =
                         "only events of these kinds: names such as Process/Start or MMAP2 with\n"
                         "* and ?, or numbers: hooks (0x0F2E), record types, opcodes"},
     [OPT_PROCESS] = {.name = "process",
                      .kind = CLI_LIST,
-                     .metavar = "NAME|PID,...",
+                     .metavar = "name|pid,...",
                      .help = "only events of these processes; of an SPT file, these programs"},
     [OPT_FROM] = {.name = "from",
                   .kind = CLI_TEXT,
-                  .metavar = "TIME",
+                  .metavar = "time",
                   .help =
                       "only events from this time on: seconds from the start (1.25), raw clock\n"
                       "units (123456raw) or a UTC date (2024-05-01T12:00:00.5Z)"},
     [OPT_TO] = {.name = "to",
                 .kind = CLI_TEXT,
-                .metavar = "TIME",
+                .metavar = "time",
                 .help = "only events up to this time, inclusive"},
     [OPT_ORDER] = {.name = "order",
                    .kind = CLI_TEXT,
@@ -66,10 +66,12 @@ static const cli_option options[OPT_COUNT] = {
 static const cli_command command = {
     .tool = "spgo dump",
     .prefix = "--",
-    .purpose = "Shows what stands in ETL, perf.data and SPT files",
-    .synopsis = "[options] FILE...",
+    .purpose = "show what stands in ETL, perf.data and SPT files",
+    .synopsis = "[options] file...",
     .notes = "Without --counts, --headers or --buffers everything is shown; with --events,\n"
-             "--process, --from or --to only the events.\n",
+             "--process, --from or --to only the events. file may be \"-\" for standard input.\n"
+             "Exit code: 0 ok, 1 a file could not be read, 2 usage, 3 damaged (what could be read "
+             "is shown).\n",
     .options = options,
     .option_count = OPT_COUNT,
     .operands_min = 1,
@@ -112,55 +114,6 @@ void dump_member_text(dump *d, const char *key, const char *value)
 {
     json_key(&d->j, key);
     json_text(&d->j, value);
-}
-
-void dump_member_str(dump *d, const char *key, spgo_str value)
-{
-    json_key(&d->j, key);
-    json_str(&d->j, value);
-}
-
-static void put_digits(char *p, uint64_t v, int digits)
-{
-    for (int i = digits; i-- > 0; v /= 10)
-        p[i] = (char)('0' + v % 10);
-}
-
-/* "2024-05-01T12:00:00" from seconds since 1601. Years are counted from March, so that the leap
- * day is the last of its year. */
-static void put_second(char text[DUMP_WALL_SIZE], uint64_t second)
-{
-    enum { DAYS_TO_1601 = 584694, DAYS_400 = 146097 }; /* from 0000-03-01 */
-    uint64_t days = second / 86400 + DAYS_TO_1601;
-    uint64_t era = days / DAYS_400;
-    uint64_t day_of_era = days % DAYS_400;
-    uint64_t year_of_era =
-        (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
-    uint64_t day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    uint64_t month_from_march = (5 * day_of_year + 2) / 153;
-    uint64_t day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    uint64_t month = month_from_march < 10 ? month_from_march + 3 : month_from_march - 9;
-    uint64_t year = 400 * era + year_of_era + (month <= 2 ? 1 : 0);
-
-    memcpy(text, "yyyy-mm-ddThh:mm:ss.fffffffZ", sizeof "yyyy-mm-ddThh:mm:ss.fffffffZ");
-    put_digits(text, year, 4);
-    put_digits(text + 5, month, 2);
-    put_digits(text + 8, day, 2);
-    put_digits(text + 11, second / 3600 % 24, 2);
-    put_digits(text + 14, second / 60 % 60, 2);
-    put_digits(text + 17, second % 60, 2);
-}
-
-/* Neighbouring events share their second: only the fraction is made anew. */
-const char *dump_wall_clock(dump *d, uint64_t filetime)
-{
-    uint64_t second = filetime / 10000000;
-    if (d->wall[0] == '\0' || d->wall_second != second) {
-        put_second(d->wall, second);
-        d->wall_second = second;
-    }
-    put_digits(d->wall + 20, filetime % 10000000, 7);
-    return d->wall;
 }
 
 int dump_report(const dump *d, const diag *found)
@@ -220,6 +173,20 @@ static void put_file(dump *d, const char *format_name)
     }
 }
 
+/* A selection that selects nothing is often a typing error; say so, as the dump cannot. */
+static void note_absence(const dump *d, const char *format_name)
+{
+    const cli_value *v = d->args->values;
+    bool selects =
+        v[OPT_EVENTS].given || v[OPT_PROCESS].given || v[OPT_FROM].given || v[OPT_TO].given;
+    if (selects && d->shown == 0)
+        cli_message(d->args, CLI_WARNING, d->file, SPGO_NO_OFFSET,
+                    "no event is selected; spgo dump --counts tells which kinds the file has");
+    if (v[OPT_BUFFERS].given && strcmp(format_name, "ETL") != 0)
+        cli_message(d->args, CLI_WARNING, d->file, SPGO_NO_OFFSET,
+                    "only an ETL file has buffers; this one is %s", format_name);
+}
+
 static int dump_file(dump *d)
 {
     spgo_error err;
@@ -231,7 +198,10 @@ static int dump_file(dump *d)
     int exit_code = CLI_FAILED;
     if (f) {
         put_file(d, f->name);
+        d->shown = 0;
         exit_code = f->dump(d);
+        if (exit_code == CLI_OK)
+            note_absence(d, f->name);
     } else {
         cli_message(d->args, CLI_ERROR, d->file, 0,
                     "this is no ETL, perf.data or SPT file, going by its first bytes");

@@ -61,7 +61,7 @@ static const cli_command command = {
     .options = options,
     .option_count = OPT_COUNT,
     .operands_min = 1,
-    .operands_max = 1,
+    .operands_max = SIZE_MAX, /* but see run */
     .operands = "the SPT file to write",
 };
 
@@ -145,7 +145,13 @@ static int run(const cli_args *args)
 {
     const cli_value *etl = &args->values[OPT_ETL];
     if (!etl->given)
-        return cli_usage(args, "/etl and the traces to read are missing");
+        return cli_usage(args, "/etl and the traces to read are missing: /etl trace.etl %s",
+                         args->operands[args->operand_count - 1]);
+    if (args->operand_count > 1) /* often the second trace of "/etl *.etl" */
+        return cli_usage(args,
+                         "unexpected argument '%s'; several traces are separated by commas, as in "
+                         "/etl a.etl,b.etl, and one SPT file follows",
+                         args->operands[1]);
     if (overwrites_input(args))
         return cli_usage(args, "%s is an input; give the SPT file another name", args->operands[0]);
     cli_progress progress = cli_progress_start(command.tool);

@@ -11,8 +11,6 @@
 
 #include "cli.h"
 
-enum { DUMP_WALL_SIZE = 32 };
-
 /* A limit of the time window, in the unit it was given in. */
 typedef enum dump_clock { DUMP_NO_LIMIT, DUMP_SECONDS, DUMP_RAW, DUMP_WALL } dump_clock;
 typedef struct dump_limit {
@@ -45,9 +43,7 @@ typedef struct dump {
     const cli_value *events;    /* names, patterns or numbers */
     const cli_value *processes; /* names, patterns or ids */
     dump_limit from, to;
-    uint64_t shown;       /* events printed or counted */
-    uint64_t wall_second; /* the second that wall holds the text of */
-    char wall[DUMP_WALL_SIZE];
+    uint64_t shown; /* events printed or counted */
 } dump;
 
 /* Each walks over one file and returns an exit code. */
@@ -64,10 +60,6 @@ void dump_close_fields(dump *d);
 void dump_close_line(dump *d);
 void dump_member_u64(dump *d, const char *key, uint64_t value);
 void dump_member_text(dump *d, const char *key, const char *value);
-void dump_member_str(dump *d, const char *key, spgo_str value);
-
-/* ISO 8601 in UTC with the seven digits of a FILETIME; valid until the next call. */
-const char *dump_wall_clock(dump *d, uint64_t filetime);
 
 /* Reports the findings as warnings; CLI_PARTIAL if one of them is damage. */
 int dump_report(const dump *d, const diag *found);

@@ -4,10 +4,12 @@
  */
 #include "dump.h"
 
+#include <base/filetime.h>
 #include <base/guid.h>
 #include <base/text.h>
 #include <format/etl/etl.h>
 #include <format/etl/etl_dump.h>
+#include <format/etl/etl_tally.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -90,92 +92,59 @@ static void add_ids(subject *s, uint32_t pid, uint32_t tid)
         s->tids[s->tid_count++] = tid;
 }
 
-/* Families of events, by the decoder that reads them. */
-typedef enum family {
-    FAMILY_NONE,
-    FAMILY_PROCESS,
-    FAMILY_THREAD,
-    FAMILY_IMAGE,
-    FAMILY_IMAGE_ID,
-    FAMILY_SAMPLE,
-    FAMILY_SAMPLE_CACHE,
-    FAMILY_CSWITCH,
-    FAMILY_LBR,
-    FAMILY_STACK
-} family;
-
-static family family_of(const etl_record *r)
-{
-    etl_event e = etl_record_event(r);
-    if (e >= ETL_EV_PROCESS_START && e <= ETL_EV_PROCESS_DEFUNCT)
-        return FAMILY_PROCESS;
-    if (e >= ETL_EV_THREAD_START && e <= ETL_EV_THREAD_NAME)
-        return FAMILY_THREAD;
-    if (e >= ETL_EV_IMAGE_LOAD && e <= ETL_EV_IMAGE_DC_END)
-        return FAMILY_IMAGE;
-    if (e >= ETL_EV_IMAGE_ID && e <= ETL_EV_IMAGE_ILRSDS)
-        return FAMILY_IMAGE_ID;
-    switch (e) {
-    case ETL_EV_SAMPLED_PROFILE:
-    case ETL_EV_PMC_INTERRUPT:
-        return FAMILY_SAMPLE;
-    case ETL_EV_SAMPLED_CACHE:
-        return FAMILY_SAMPLE_CACHE;
-    case ETL_EV_CSWITCH:
-        return FAMILY_CSWITCH;
-    case ETL_EV_LBR:
-        return FAMILY_LBR;
-    case ETL_EV_STACK:
-    case ETL_EV_STACK_KEY_KERNEL:
-    case ETL_EV_STACK_KEY_USER:
-        return FAMILY_STACK;
-    default:
-        return FAMILY_NONE;
-    }
-}
-
-static void add_image_ids(subject *s, const etl_record *r, family f)
-{
-    etl_image image;
-    etl_image_id id;
-    if (f == FAMILY_IMAGE && etl_decode_image(r, &image))
-        add_ids(s, image.pid, ETL_NO_ID);
-    else if (f == FAMILY_IMAGE_ID && etl_decode_image_id(r, &id))
-        add_ids(s, id.pid, ETL_NO_ID);
-}
-
-static void add_cswitch_ids(subject *s, const etl_record *r)
-{
-    etl_cswitch cswitch;
-    if (!etl_decode_cswitch(r, &cswitch))
-        return;
-    add_ids(s, ETL_NO_ID, cswitch.new_tid);
-    add_ids(s, ETL_NO_ID, cswitch.old_tid);
-}
-
 /* Events about a process are often logged by another one, and samples name their thread in the
  * payload alone. */
-static void add_payload_ids(subject *s, const etl_record *r, family f)
+static void add_payload_ids(subject *s, const etl_record *r)
 {
-    etl_process process;
-    etl_thread thread;
-    etl_sample sample;
-    etl_lbr lbr;
-    etl_stack stack;
-    if (f == FAMILY_PROCESS && etl_decode_process(r, &process))
-        add_ids(s, process.pid, ETL_NO_ID);
-    else if (f == FAMILY_THREAD && etl_decode_thread(r, &thread))
-        add_ids(s, thread.pid, ETL_NO_ID);
-    else if (f == FAMILY_SAMPLE && etl_decode_sample(r, &sample))
-        add_ids(s, ETL_NO_ID, sample.tid);
-    else if (f == FAMILY_LBR && etl_decode_lbr(r, &lbr))
-        add_ids(s, lbr.pid, ETL_NO_ID);
-    else if (f == FAMILY_STACK && etl_decode_stack(r, &stack))
-        add_ids(s, stack.pid, ETL_NO_ID);
-    else if (f == FAMILY_CSWITCH)
-        add_cswitch_ids(s, r);
-    else
-        add_image_ids(s, r, f);
+    union {
+        etl_process process;
+        etl_thread thread;
+        etl_image image;
+        etl_image_id image_id;
+        etl_sample sample;
+        etl_cswitch cswitch;
+        etl_lbr lbr;
+        etl_stack stack;
+    } u;
+    switch (etl_record_family(r)) {
+    case ETL_FAMILY_PROCESS:
+        if (etl_decode_process(r, &u.process))
+            add_ids(s, u.process.pid, ETL_NO_ID);
+        break;
+    case ETL_FAMILY_THREAD:
+    case ETL_FAMILY_THREAD_NAME:
+        if (etl_decode_thread(r, &u.thread))
+            add_ids(s, u.thread.pid, ETL_NO_ID);
+        break;
+    case ETL_FAMILY_IMAGE:
+        if (etl_decode_image(r, &u.image))
+            add_ids(s, u.image.pid, ETL_NO_ID);
+        break;
+    case ETL_FAMILY_IMAGE_ID:
+        if (etl_decode_image_id(r, &u.image_id))
+            add_ids(s, u.image_id.pid, ETL_NO_ID);
+        break;
+    case ETL_FAMILY_SAMPLE:
+        if (etl_decode_sample(r, &u.sample))
+            add_ids(s, ETL_NO_ID, u.sample.tid);
+        break;
+    case ETL_FAMILY_CSWITCH:
+        if (etl_decode_cswitch(r, &u.cswitch)) {
+            add_ids(s, ETL_NO_ID, u.cswitch.new_tid);
+            add_ids(s, ETL_NO_ID, u.cswitch.old_tid);
+        }
+        break;
+    case ETL_FAMILY_LBR:
+        if (etl_decode_lbr(r, &u.lbr))
+            add_ids(s, u.lbr.pid, ETL_NO_ID);
+        break;
+    case ETL_FAMILY_STACK:
+        if (etl_decode_stack(r, &u.stack))
+            add_ids(s, u.stack.pid, ETL_NO_ID);
+        break;
+    default:
+        break;
+    }
 }
 
 static bool has_cached_sample(const dump_processes *p, const etl_record *r)
@@ -194,10 +163,9 @@ static bool is_of_process(const dump_processes *p, const etl_record *r)
         return true;
     subject s = {.pid_count = 0};
     add_ids(&s, r->pid, r->pid == ETL_NO_ID ? r->tid : ETL_NO_ID);
-    family f = family_of(r);
-    if (f == FAMILY_SAMPLE_CACHE)
+    if (etl_record_family(r) == ETL_FAMILY_SAMPLE_CACHE)
         return has_cached_sample(p, r);
-    add_payload_ids(&s, r, f);
+    add_payload_ids(&s, r);
     for (unsigned i = 0; i < s.pid_count; i++) {
         if (dump_wants_pid(p, s.pids[i]))
             return true;
@@ -220,10 +188,11 @@ static bool gather_processes(dump *d, const etl_file *file, dump_processes *p)
     while (next_record(&w, &r)) {
         etl_process process;
         etl_thread thread;
-        family f = family_of(&r);
-        if (f == FAMILY_PROCESS && etl_decode_process(&r, &process))
+        etl_family f = etl_record_family(&r);
+        if (f == ETL_FAMILY_PROCESS && etl_decode_process(&r, &process))
             dump_saw_process(p, d, process.pid, process.image_name);
-        else if (f == FAMILY_THREAD && etl_decode_thread(&r, &thread))
+        else if ((f == ETL_FAMILY_THREAD || f == ETL_FAMILY_THREAD_NAME) &&
+                 etl_decode_thread(&r, &thread))
             dump_saw_thread(p, thread.pid, thread.tid);
     }
     (void)end_walk(&w);
@@ -256,16 +225,18 @@ static void put_type(out *o, uint8_t type)
         out_printf(o, "T%u", type);
 }
 
-static const char *wall_clock(dump *d, const etl_file *file, const etl_record *r)
+static size_t wall_clock(char text[FILETIME_TEXT_SIZE], const etl_file *file, const etl_record *r)
 {
-    return dump_wall_clock(d, etl_filetime(etl_get_header(file), r->time));
+    return filetime_text(text, etl_filetime(etl_get_header(file), r->time));
 }
 
 static void text_event(dump *d, const etl_file *file, const char *kind, const etl_record *r)
 {
+    char time[FILETIME_TEXT_SIZE];
+    size_t time_len = wall_clock(time, file, r);
     out *o = d->o;
     out_bytes(o, "event ", 6);
-    out_bytes(o, wall_clock(d, file, r), sizeof "yyyy-mm-ddThh:mm:ss.fffffffZ" - 1);
+    out_bytes(o, time, time_len);
     out_bytes(o, " ", 1);
     out_u64(o, r->time);
     out_bytes(o, " ", 1);
@@ -315,10 +286,11 @@ static void json_identity(dump *d, const etl_record *r)
 static void json_event(dump *d, const etl_file *file, const char *kind, const etl_record *r)
 {
     const char *type = etl_record_type_name(r->type);
-    char number[8];
+    char number[8], time[FILETIME_TEXT_SIZE];
     (void)snprintf(number, sizeof number, "T%u", r->type);
+    (void)wall_clock(time, file, r);
     dump_open_line(d, "event");
-    dump_member_text(d, "time", wall_clock(d, file, r));
+    dump_member_text(d, "time", time);
     dump_member_u64(d, "raw", r->time);
     dump_member_u64(d, "cpu", r->cpu);
     member_id(d, "pid", r->pid);
@@ -353,16 +325,17 @@ static bool is_wanted(const dump *d, const etl_file *file, const etl_record *r,
     return dump_wants_event(d, text_str(kind), r->has_hook ? r->hook : UINT64_MAX);
 }
 
-static void put_tally(dump *d, etl_tally *tally)
+/* False without memory. */
+static bool put_tally(dump *d, const etl_tally *tally)
 {
-    if (d->args->json) {
-        dump_open_line(d, "counts");
-        etl_dump_tally(d->o, &d->j, tally);
-        dump_close_line(d);
-    } else {
+    if (!d->args->json) {
         out_text(d->o, "# header_type\thook_or_guid\topcode\tid\tversion\trecords\n");
-        etl_dump_tally(d->o, NULL, tally);
+        return etl_dump_tally(d->o, NULL, tally);
     }
+    dump_open_line(d, "counts");
+    bool complete = etl_dump_tally(d->o, &d->j, tally);
+    dump_close_line(d);
+    return complete;
 }
 
 /* Prints or counts the wanted records. */
@@ -393,8 +366,8 @@ static int run_events(dump *d, const etl_file *file, const dump_processes *proce
         else
             text_event(d, file, kind, &r);
     }
-    if (tally)
-        put_tally(d, tally);
+    if (tally && !put_tally(d, tally))
+        counted = false;
     etl_tally_free(tally);
     bool whole = end_walk(&w);
     if (!counted)

@@ -78,7 +78,8 @@ static void text_record(dump *d, const perfdata *p, const perfdata_record *r, co
     if (s->has_time) {
         out_bytes(o, " ", 1);
         out_u64(o, s->time_ns / 1000000000);
-        out_printf(o, ".%09" PRIu64, s->time_ns % 1000000000);
+        out_bytes(o, ".", 1);
+        out_u64_fixed(o, s->time_ns % 1000000000, 9);
     } else {
         out_bytes(o, " -", 2);
     }

@@ -16,7 +16,7 @@ static const struct command {
     int (*run)(int argc, char **argv);
     const char *purpose;
 } commands[] = {
-    {"dump", cmd_dump, "show the events of a trace (ETL or perf.data)"},
+    {"dump", cmd_dump, "show what stands in an ETL, perf.data or SPT file"},
     {"filter", cmd_filter, "keep some programs, opcodes or RVAs of an SPT file"},
     {"fold", cmd_fold, "make an SPT file small: each distinct entry once, with its hits"},
     {"help", cmd_help, "this text, or that of a command"},
@@ -42,8 +42,9 @@ static int print_commands(int fd, int exit_code)
                  "usage: spgo command [arguments]\n\ncommands:\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         out_printf(&o, "  %-12s  %s\n", commands[i].name, commands[i].purpose);
-    out_text(&o, "\nA command may be shortened as long as it is clear. \"spgo help command\" tells "
-                 "its options.\n");
+    out_text(&o,
+             "\nA command may be shortened as long as it is clear. \"spgo help command\" tells "
+             "its options;\n\"spgo command --version\" and \"spgo --version\" tell the version.\n");
     return cli_close_out(&no_args, &o, exit_code);
 }
 
@@ -96,9 +97,25 @@ static const struct command *find_command(const char *word)
     return ambiguous ? NULL : found;
 }
 
+/* "--version", "/version"; or the word alone. */
+static bool is_word(const char *arg, const char *word)
+{
+    while (*arg == '-' || *arg == '/')
+        arg++;
+    return text_equal_nocase(text_str(arg), text_str(word));
+}
+
+static bool is_help(const char *arg)
+{
+    return (*arg == '-' || *arg == '/') &&
+           (is_word(arg, "help") || is_word(arg, "h") || is_word(arg, "?"));
+}
+
 static int cmd_help(int argc, char **argv)
 {
     if (argc < 2)
+        return print_commands(1, CLI_OK);
+    if (is_help(argv[1]))
         return print_commands(1, CLI_OK);
     const struct command *c = find_command(argv[1]);
     if (!c)
@@ -110,14 +127,6 @@ static int cmd_help(int argc, char **argv)
     return c->run(2, words);
 }
 
-/* "--help" and its kin, "--version". */
-static bool is_word(const char *arg, const char *word)
-{
-    while (*arg == '-' || *arg == '/')
-        arg++;
-    return text_equal_nocase(text_str(arg), text_str(word));
-}
-
 int main(int argc, char **argv)
 {
     os_start(&argc, &argv);
@@ -125,7 +134,7 @@ int main(int argc, char **argv)
         return print_commands(2, CLI_USAGE);
     const char *word = argv[1];
     if (word[0] == '-' || word[0] == '/') {
-        if (is_word(word, "help") || is_word(word, "h") || is_word(word, "?"))
+        if (is_help(word))
             return cmd_help(argc - 1, argv + 1);
         if (is_word(word, "version"))
             return cmd_version(argc - 1, argv + 1);

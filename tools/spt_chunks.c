@@ -1,3 +1,4 @@
+/* Cutting the data stream into chunks: see spt_chunks.h. */
 #include "spt_chunks.h"
 
 enum {

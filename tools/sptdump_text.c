@@ -21,8 +21,8 @@ static const char *const titles[VIEW_COUNT] = {
     [VIEW_PROGRAMS] = ("# program  index  guid                                           age  "
                        "symbol key                                string  name\n"),
     [VIEW_STRINGS] = "# string   index  name\n",
-    [VIEW_COUNTS] =
-        "opcode             records       entries          hits       rvas       arcs     outside\n",
+    [VIEW_COUNTS] = "opcode             records       entries          hits       rvas       arcs  "
+                    "   outside\n",
     [VIEW_RANGES] = "opcode              ranges  newest-first  oldest-first  order\n",
     [VIEW_TOP] = "opcode             rank          hits    share  entry\n",
     [VIEW_EVENTS] = "opcode           count    repeat      hits  entries\n",

@@ -23,15 +23,11 @@ enum { THREADS_MAX = 64, USUAL_THREADS_MAX = 8 };
 const char *aggregate_drop_name(aggregate_drop reason)
 {
     static const char *const names[AGGREGATE_DROP_COUNT] = {
-        [AGGREGATE_NO_PROCESS] = "no-process",
-        [AGGREGATE_NO_IMAGE] = "no-image",
-        [AGGREGATE_KERNEL] = "kernel",
-        [AGGREGATE_OTHER_PROCESS] = "other-process",
-        [AGGREGATE_OTHER_BINARY] = "other-binary",
-        [AGGREGATE_CROSS_MODULE] = "cross-module",
-        [AGGREGATE_EMPTY] = "empty",
-        [AGGREGATE_UNKNOWN_COUNTER] = "unknown-counter",
-        [AGGREGATE_FAR_RVA] = "far-rva",
+        [AGGREGATE_NO_PROCESS] = "no-process",           [AGGREGATE_NO_IMAGE] = "no-image",
+        [AGGREGATE_WRONG_PROCESS] = "wrong-process",     [AGGREGATE_KERNEL] = "kernel",
+        [AGGREGATE_OTHER_PROCESS] = "other-process",     [AGGREGATE_OTHER_BINARY] = "other-binary",
+        [AGGREGATE_CROSS_MODULE] = "cross-module",       [AGGREGATE_EMPTY] = "empty",
+        [AGGREGATE_UNKNOWN_COUNTER] = "unknown-counter", [AGGREGATE_FAR_RVA] = "far-rva",
     };
     return names[reason];
 }
@@ -41,6 +37,8 @@ const char *aggregate_drop_text(aggregate_drop reason)
     static const char *const texts[AGGREGATE_DROP_COUNT] = {
         [AGGREGATE_NO_PROCESS] = "the process or thread is not in the trace",
         [AGGREGATE_NO_IMAGE] = "no image is known at the address (generated code, for one)",
+        [AGGREGATE_WRONG_PROCESS] =
+            "in no image of its process but in one of another: recorded for the wrong process",
         [AGGREGATE_KERNEL] = "in the kernel, left out by /nokernel",
         [AGGREGATE_OTHER_PROCESS] = "of another process, left out by /process",
         [AGGREGATE_OTHER_BINARY] = "in another image, left out by /binary",

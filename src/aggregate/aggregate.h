@@ -13,7 +13,7 @@
 #include <trace/trace.h>
 
 typedef struct aggregate_opts {
-    const char *const *processes; /* patterns of process names, any of which must match; NULL: all */
+    const char *const *processes; /* patterns of names, any of which must match; NULL: all */
     size_t process_count;
     const char *const *binaries; /* patterns of image names; NULL: all */
     size_t binary_count;
@@ -26,6 +26,8 @@ typedef struct aggregate_opts {
 typedef enum aggregate_drop {
     AGGREGATE_NO_PROCESS,      /* the process or thread was never seen */
     AGGREGATE_NO_IMAGE,        /* no image is known at that address at that time */
+    AGGREGATE_WRONG_PROCESS,   /* a branch in no image of its process, but in one of another: around
+                                  a context switch Windows names the wrong process */
     AGGREGATE_KERNEL,          /* kernel address, and the kernel is not wanted */
     AGGREGATE_OTHER_PROCESS,   /* of a process that is not wanted, or an interrupt of no process */
     AGGREGATE_OTHER_BINARY,    /* in an image that is not wanted */
@@ -50,10 +52,10 @@ typedef struct aggregate_part {
 } aggregate_part;
 
 typedef struct aggregate_tally {
-    aggregate_part parts[3]; /* by trace_part */
+    aggregate_part parts[3];                /* by trace_part */
     uint64_t lbr_records_used, stacks_used; /* of which at least one arc was */
-    uint64_t bogus_ranges;   /* neighbouring branches with no sensible code between: runs cut there */
-    uint64_t spt_records;    /* before equal ones were joined */
+    uint64_t bogus_ranges; /* neighbouring branches with no sensible code between: runs cut there */
+    uint64_t spt_records;  /* before equal ones were joined */
     uint64_t programs;
     uint64_t programs_without_id;
 } aggregate_tally;

@@ -9,6 +9,7 @@
 
 enum {
     PLACES = 6, /* remembered from the last addresses of one process */
+    GAPS = 4,
     PACKS = 64,
     WORD_ROOM = 2 * SPGO_SPT_ENTRIES_MAX + RECORD_HEAD
 };
@@ -21,6 +22,13 @@ typedef struct place {
     uint32_t module;
     aggregate_drop why; /* AGGREGATE_DROP_COUNT: addresses here count */
 } place;
+
+/* A stretch of user addresses in no image of the process: is one of another process there? */
+typedef struct gap {
+    uint64_t start, size;          /* size 0: holds nothing */
+    uint64_t valid_from, valid_to; /* time */
+    bool is_elsewhere;
+} gap;
 
 /* IP hits of one image and opcode, gathered into one record. */
 typedef struct pack {
@@ -44,6 +52,8 @@ struct converter {
     place places[PLACES];
     place *last; /* the one that held the last address */
     size_t next_place;
+    gap gaps[GAPS];
+    size_t next_gap;
 
     uint8_t *wanted; /* per module: 0 not looked at yet, 1 wanted, 2 not */
     size_t wanted_count;
@@ -169,13 +179,12 @@ static bool is_module_wanted(converter *c, uint32_t module)
 
 static bool is_name_wanted(const aggregate_opts *o, const timeline_process *p)
 {
-    return !o->processes ||
-           (p && (matches_any(o->processes, o->process_count, p->name) ||
-                  matches_any(o->processes, o->process_count, p->image_name)));
+    return !o->processes || (p && (matches_any(o->processes, o->process_count, p->name) ||
+                                   matches_any(o->processes, o->process_count, p->image_name)));
 }
 
-/* Places stay for the next sample as long as their time lasts, and of another process those of
- * the kernel do. */
+/* Places and gaps stay for the next sample as long as their time lasts, and of another process the
+ * places of the kernel do. */
 static void forget_places(converter *c, bool is_other_trace, bool is_other_process, uint64_t time)
 {
     for (size_t i = 0; i < PLACES; i++) {
@@ -184,6 +193,11 @@ static void forget_places(converter *c, bool is_other_trace, bool is_other_proce
                         (is_other_process && p->start < c->kernel_start);
         if (is_stale)
             p->size = 0;
+    }
+    for (size_t i = 0; i < GAPS; i++) {
+        gap *g = &c->gaps[i];
+        if (is_other_process || time < g->valid_from || time >= g->valid_to)
+            g->size = 0;
     }
 }
 
@@ -260,6 +274,39 @@ static inline uint32_t rva_in(const place *p, uint64_t addr)
     return (uint32_t)(addr + p->rva_shift);
 }
 
+/* The part of the gap that is no larger than what another process has there. */
+static void narrow_gap(gap *g, const timeline_place *found)
+{
+    uint64_t end = g->start + g->size;
+    uint64_t start = found->start > g->start ? found->start : g->start;
+    g->size = (found->end < end ? found->end : end) - start;
+    g->start = start;
+    g->valid_from = found->valid_from > g->valid_from ? found->valid_from : g->valid_from;
+    g->valid_to = found->valid_to < g->valid_to ? found->valid_to : g->valid_to;
+}
+
+/* An address in no image of its process: does it lie in one of another process? */
+static bool is_elsewhere(converter *c, uint64_t addr)
+{
+    for (size_t i = 0; i < GAPS; i++) {
+        if (addr - c->gaps[i].start < c->gaps[i].size)
+            return c->gaps[i].is_elsewhere;
+    }
+    if (addr >= c->kernel_start)
+        return false;
+    gap *g = &c->gaps[c->next_gap++ % GAPS];
+    *g = (gap){.size = c->kernel_start, .valid_to = UINT64_MAX};
+    timeline_place here = timeline_find(c->who, c->process, c->time, addr);
+    narrow_gap(g, &here);
+    size_t count = timeline_process_count(c->who);
+    for (size_t i = 0; i < count && !g->is_elsewhere; i++) {
+        timeline_place there = timeline_find(c->who, (uint32_t)i, c->time, addr);
+        narrow_gap(g, &there);
+        g->is_elsewhere = there.module != TIMELINE_NONE;
+    }
+    return g->is_elsewhere;
+}
+
 /* ------------------------------------------------------------------ the three parts */
 
 static uint8_t opcode_of(trace_counter counter)
@@ -297,13 +344,23 @@ static void convert_ip(converter *c, const trace_sample *s, uint64_t addr)
     add_hit(c, at->module, opcode, rva_in(at, addr), s->hits);
 }
 
+/* A branch, its ends resolved. */
+typedef struct branch {
+    const place *from, *to;
+    uint64_t from_addr;
+    uint32_t from_rva, to_rva;
+} branch;
+
 /* Why a branch is not one within an image, by what is wrong with each end. */
-static aggregate_drop why_not_inside(aggregate_drop from, aggregate_drop to)
+static aggregate_drop why_not_inside(converter *c, const branch *b)
 {
+    aggregate_drop from = b->from->why, to = b->to->why;
     if (from == AGGREGATE_KERNEL || to == AGGREGATE_KERNEL)
         return AGGREGATE_KERNEL;
     if (from == AGGREGATE_DROP_COUNT || to == AGGREGATE_DROP_COUNT)
         return AGGREGATE_CROSS_MODULE;
+    if (from == AGGREGATE_NO_IMAGE && is_elsewhere(c, b->from_addr))
+        return AGGREGATE_WRONG_PROCESS;
     return from;
 }
 
@@ -320,12 +377,6 @@ typedef struct lbr_run {
     uint32_t *entries;
     size_t count;
 } lbr_run;
-
-/* A branch, its ends resolved. */
-typedef struct branch {
-    const place *from, *to;
-    uint32_t from_rva, to_rva;
-} branch;
 
 static void end_run(converter *c, lbr_run *run, uint64_t hits)
 {
@@ -376,7 +427,7 @@ static bool convert_branch(converter *c, lbr_run *run, const trace_sample *s, co
     if (is_inside)
         part->used += s->hits;
     else
-        part->dropped[why_not_inside(b->from->why, b->to->why)] += s->hits;
+        part->dropped[why_not_inside(c, b)] += s->hits;
     if (to_counts) {
         if (!continues_run(c, run, b, s))
             end_run(c, run, s->hits);
@@ -438,7 +489,11 @@ static void convert_branches(converter *c, const trace_sample *s, const uint64_t
         } else {
             const place *from = place_of(c, pairs[0]);
             const place *to = place_of(c, pairs[1]); /* leaves `from` in place */
-            branch b = {from, to, rva_in(from, pairs[0]), rva_in(to, pairs[1])};
+            branch b = {.from = from,
+                        .to = to,
+                        .from_addr = pairs[0],
+                        .from_rva = rva_in(from, pairs[0]),
+                        .to_rva = rva_in(to, pairs[1])};
             if (!convert_branch(c, &run, s, &b))
                 return;
         }

@@ -1,6 +1,8 @@
 /* A growable run of bytes: see bytes.h. */
 #include <base/bytes.h>
 
+#include <base/text.h>
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,34 +87,13 @@ void bytes_ptr(bytes *b, uint64_t v, unsigned ptr_size)
         bytes_u32(b, (uint32_t)v);
 }
 
-/* One code point of UTF-8 at *p; ill-formed bytes give U+FFFD one by one. */
-static uint32_t next_code_point(const uint8_t **p)
-{
-    const uint8_t *s = *p;
-    *p = s + 1;
-    if (s[0] < 0x80)
-        return s[0];
-    unsigned more = s[0] >= 0xF0 && s[0] <= 0xF4 ? 3 : s[0] >= 0xE0 ? 2 : s[0] >= 0xC2 ? 1 : 0;
-    if (more == 0 || s[0] > 0xF4)
-        return 0xFFFD;
-    uint32_t c = s[0] & (0x3Fu >> more);
-    for (unsigned i = 1; i <= more; i++) {
-        if ((s[i] & 0xC0) != 0x80)
-            return 0xFFFD;
-        c = c << 6 | (s[i] & 0x3F);
-    }
-    bool overlong = (more == 2 && c < 0x800) || (more == 3 && c < 0x10000);
-    if (overlong || (c >= 0xD800 && c < 0xE000) || c > 0x10FFFF)
-        return 0xFFFD;
-    *p = s + 1 + more;
-    return c;
-}
-
 void bytes_utf16z(bytes *b, const char *utf8)
 {
-    const uint8_t *p = (const uint8_t *)utf8;
-    while (*p) {
-        uint32_t c = next_code_point(&p);
+    const char *end = utf8 + strlen(utf8);
+    while (utf8 < end) {
+        uint32_t c = 0xFFFD; /* for each byte that belongs to no character */
+        size_t len = text_utf8_next(utf8, (size_t)(end - utf8), &c);
+        utf8 += len ? len : 1;
         if (c >= 0x10000) {
             bytes_u16(b, (uint16_t)(0xD800 + ((c - 0x10000) >> 10)));
             bytes_u16(b, (uint16_t)(0xDC00 + (c & 0x3FF)));
@@ -173,6 +154,5 @@ static bool sink_read(void *ctx, uint64_t offset, void *data, size_t len)
 
 spgo_sink bytes_sink(bytes *b)
 {
-    return (spgo_sink){
-        .ctx = b, .write = sink_write, .patch = sink_patch, .read = sink_read};
+    return (spgo_sink){.ctx = b, .write = sink_write, .patch = sink_patch, .read = sink_read};
 }

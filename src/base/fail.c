@@ -54,8 +54,14 @@ spgo_code spgo_fail_sys(spgo_error *err, int sys, const char *where, const char 
     va_start(args, fmt);
     fill(err, SPGO_IO, sys, where, SPGO_NO_OFFSET, fmt, args);
     va_end(args);
-    size_t len = strlen(err->sentence);
-    snprintf(err->sentence + len, sizeof err->sentence - len, ": %s", strerror(sys));
+    char way_out[sizeof err->sentence] = "";
+    char *end = strstr(err->sentence, "; ");
+    if (end)
+        strcpy(way_out, end);
+    else
+        end = err->sentence + strlen(err->sentence);
+    size_t room = sizeof err->sentence - (size_t)(end - err->sentence);
+    snprintf(end, room, ": %s%s", strerror(sys), way_out);
     return SPGO_IO;
 }
 

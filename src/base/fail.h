@@ -17,7 +17,8 @@ SPGO_PRINTF(5, 6)
 spgo_code spgo_fail(spgo_error *err, spgo_code code, const char *where, uint64_t offset,
                     const char *fmt, ...);
 
-/* As spgo_fail with SPGO_IO, keeping errno value `sys` and appending its text. */
+/* As spgo_fail with SPGO_IO, keeping errno value `sys`. Its text goes before the way out, the part
+ * of the sentence that begins with "; ", or to the end. */
 SPGO_PRINTF(4, 5)
 spgo_code spgo_fail_sys(spgo_error *err, int sys, const char *where, const char *fmt, ...);
 

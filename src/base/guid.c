@@ -1,40 +1,50 @@
 /* GUIDs as text and back: see guid.h. */
 #include <base/guid.h>
 
-#include <base/reader.h>
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+/* Where each byte's digits stand in the text without braces, and which bytes follow each other
+ * there: the first three groups are little-endian. */
+static const uint8_t text_at[16] = {6, 4, 2, 0, 11, 9, 16, 14, 19, 21, 24, 26, 28, 30, 32, 34};
+static const uint8_t byte_order[16] = {3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15};
+
+static const char upper[] = "0123456789ABCDEF";
+static const char lower[] = "0123456789abcdef";
+
+static void put_byte(char *p, uint8_t v, const char *digits)
+{
+    p[0] = digits[v >> 4];
+    p[1] = digits[v & 15];
+}
+
+/* The 36 characters without braces. */
+static void put_guid(char *p, const spgo_guid *g, const char *digits)
+{
+    for (int i = 0; i < 16; i++)
+        put_byte(p + text_at[i], g->bytes[i], digits);
+    p[8] = p[13] = p[18] = p[23] = '-';
+}
+
 void guid_text(char out[GUID_TEXT_SIZE], const spgo_guid *g)
 {
-    const uint8_t *b = g->bytes;
-    snprintf(out, GUID_TEXT_SIZE,
-             "{%08" PRIX32 "-%04X-%04X-%02X%02X-%02X%02X%02X%02X%02X%02X}", load_u32(b),
-             (unsigned)load_u16(b + 4), (unsigned)load_u16(b + 6), b[8], b[9], b[10], b[11], b[12],
-             b[13], b[14], b[15]);
+    out[0] = '{';
+    put_guid(out + 1, g, upper);
+    memcpy(out + 37, "}", 2);
 }
 
 void guid_text_lower(char out[GUID_TEXT_SIZE], const spgo_guid *g)
 {
-    char braced[GUID_TEXT_SIZE];
-    guid_text(braced, g);
-    for (int i = 1; i < GUID_TEXT_SIZE - 2; i++) {
-        char c = braced[i];
-        out[i - 1] = c >= 'A' && c <= 'F' ? (char)(c - 'A' + 'a') : c;
-    }
-    out[GUID_TEXT_SIZE - 3] = '\0';
+    put_guid(out, g, lower);
+    out[36] = '\0';
 }
 
 void symbol_key_text(char out[SYMBOL_KEY_SIZE], const spgo_image_id *id)
 {
-    const uint8_t *b = id->guid.bytes;
-    int n = snprintf(out, SYMBOL_KEY_SIZE, "%08" PRIX32 "%04X%04X", load_u32(b),
-                     (unsigned)load_u16(b + 4), (unsigned)load_u16(b + 6));
-    for (int i = 8; i < 16; i++)
-        n += snprintf(out + n, (size_t)(SYMBOL_KEY_SIZE - n), "%02X", b[i]);
-    snprintf(out + n, (size_t)(SYMBOL_KEY_SIZE - n), "%" PRIX32, id->age);
+    for (int i = 0; i < 16; i++)
+        put_byte(out + 2 * i, id->guid.bytes[byte_order[i]], upper);
+    (void)snprintf(out + 32, SYMBOL_KEY_SIZE - 32, "%" PRIX32, id->age);
 }
 
 static int digit_value(char c)
@@ -50,8 +60,6 @@ static int digit_value(char c)
 
 bool guid_from_text(const char *text, size_t len, spgo_guid *out)
 {
-    /* Where each byte's digits stand in the text: the first three groups are little-endian. */
-    static const uint8_t at[16] = {6, 4, 2, 0, 11, 9, 16, 14, 19, 21, 24, 26, 28, 30, 32, 34};
     if (len == 38 && text[0] == '{' && text[37] == '}') {
         text++;
         len -= 2;
@@ -59,8 +67,8 @@ bool guid_from_text(const char *text, size_t len, spgo_guid *out)
     if (len != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-')
         return false;
     for (int i = 0; i < 16; i++) {
-        int high = digit_value(text[at[i]]);
-        int low = digit_value(text[at[i] + 1]);
+        int high = digit_value(text[text_at[i]]);
+        int low = digit_value(text[text_at[i] + 1]);
         if (high < 0 || low < 0)
             return false;
         out->bytes[i] = (uint8_t)(high << 4 | low);

@@ -1,3 +1,4 @@
+/* GUIDs and the identities of images: as text, and compared. */
 #ifndef BASE_GUID_H
 #define BASE_GUID_H
 

@@ -1,17 +1,19 @@
 /* Equal texts once: see intern.h. */
 #include <base/intern.h>
 
+#include <base/hash.h>
 #include <base/text.h>
 
 #include <stdlib.h>
 
+/* FNV-1a, whose low bits are mixed with the others at the end. */
 uint64_t text_hash(uint64_t start, const void *data, size_t len)
 {
     const uint8_t *p = data;
     uint64_t h = start;
     for (size_t i = 0; i < len; i++)
         h = (h ^ p[i]) * 0x100000001b3u;
-    return h ^ h >> 32;
+    return hash_mix(h ^ len);
 }
 
 void intern_free(intern *t)
@@ -23,7 +25,7 @@ void intern_free(intern *t)
 
 static size_t slot_of(const intern *t, spgo_str s)
 {
-    size_t at = text_hash(TEXT_HASH_START, s.ptr, s.len) & (t->slot_count - 1);
+    size_t at = text_hash(t->seed, s.ptr, s.len) & (t->slot_count - 1);
     while (t->slots[at].ptr && !text_equal(t->slots[at], s))
         at = (at + 1) & (t->slot_count - 1);
     return at;
@@ -36,6 +38,7 @@ static bool grow(intern *t)
     bigger.slots = calloc(bigger.slot_count, sizeof *bigger.slots);
     if (!bigger.slots)
         return false;
+    bigger.seed = hash_seed(bigger.slots);
     for (size_t i = 0; i < t->slot_count; i++) {
         if (t->slots[i].ptr)
             bigger.slots[slot_of(&bigger, t->slots[i])] = t->slots[i];

@@ -8,6 +8,7 @@ typedef struct intern {
     arena *text;
     spgo_str *slots; /* open addressing; ptr NULL: free */
     size_t slot_count, used;
+    uint64_t seed;
     bool failed; /* some text found no memory and came back empty */
 } intern;
 
@@ -15,8 +16,8 @@ typedef struct intern {
 spgo_str intern_add(intern *t, spgo_str s);
 void intern_free(intern *t); /* leaves an empty, usable value */
 
-/* FNV-1a over the bytes, for cold tables of short keys; start with TEXT_HASH_START to chain. */
-#define TEXT_HASH_START 0xcbf29ce484222325u
+/* Of the bytes, for cold tables of short keys; start with the table's hash_seed, or with the hash
+ * of what stands before them in the key. */
 uint64_t text_hash(uint64_t start, const void *data, size_t len);
 
 #endif

@@ -108,6 +108,17 @@ static void put_special(out *o, unsigned char c)
         out_text(o, "\xEF\xBF\xBD"); /* U+FFFD for an ill-formed byte */
 }
 
+/* The length of the character at `at` if it stands for itself, else 0. ASCII, which nearly all text
+ * is, needs no decoding. */
+static size_t plain_len(spgo_str s, size_t at)
+{
+    unsigned char c = (unsigned char)s.ptr[at];
+    uint32_t ignored;
+    if (c >= 0x80)
+        return text_utf8_next(s.ptr + at, s.len - at, &ignored);
+    return c >= 0x20 && c != 0x7F && c != '"' && c != '\\';
+}
+
 /* The inside of a string. */
 static void put_escaped(out *o, spgo_str s)
 {
@@ -117,15 +128,13 @@ static void put_escaped(out *o, spgo_str s)
     if (s.len == 0)
         return;
     while (at < s.len) {
-        unsigned char c = (unsigned char)s.ptr[at];
-        uint32_t code_point;
-        size_t len = text_utf8_next(s.ptr + at, s.len - at, &code_point);
-        if (len > 0 && c >= 0x20 && c != 0x7F && c != '"' && c != '\\') {
+        size_t len = plain_len(s, at);
+        if (len > 0) {
             at += len;
             continue;
         }
         out_bytes(o, s.ptr + plain, at - plain);
-        put_special(o, c);
+        put_special(o, (unsigned char)s.ptr[at]);
         at++;
         plain = at;
     }
@@ -168,9 +177,7 @@ void json_u64(json *j, uint64_t v)
 void json_i64(json *j, int64_t v)
 {
     start_value(j);
-    if (v < 0)
-        out_bytes(j->o, "-", 1);
-    out_u64(j->o, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
+    out_i64(j->o, v);
 }
 
 void json_f64(json *j, double v, int decimals)
@@ -214,8 +221,7 @@ void json_bytes(json *j, spgo_span b)
 {
     start_value(j);
     out_bytes(j->o, "\"", 1);
-    for (size_t i = 0; i < b.len; i++)
-        out_bytes(j->o, out_hex_pairs + 2 * (size_t)b.ptr[i], 2);
+    out_digits(j->o, b);
     out_bytes(j->o, "\"", 1);
 }
 

@@ -90,7 +90,22 @@ static bool is_control(uint32_t c)
     return c < 0x20 || (c >= 0x7F && c <= 0x9F);
 }
 
-void out_name(out *o, spgo_str s)
+/* What is escaped: what could steer a terminal, and in quotes what would end or imitate an escape.
+ */
+static bool is_special(uint32_t c, bool in_quotes)
+{
+    return is_control(c) || (in_quotes && (c == '"' || c == '\\'));
+}
+
+static void put_special(out *o, const char *text, size_t len)
+{
+    if (*text == '"' || *text == '\\')
+        out_bytes(o, (const char[2]){'\\', *text}, 2);
+    else
+        put_escaped(o, text, len);
+}
+
+static void put_clean(out *o, spgo_str s, bool in_quotes)
 {
     size_t plain = 0; /* start of the run that goes out as it is */
     size_t at = 0;
@@ -100,18 +115,30 @@ void out_name(out *o, spgo_str s)
     while (at < s.len) {
         uint32_t c = 0;
         size_t len = text_utf8_next(s.ptr + at, s.len - at, &c);
-        if (len > 0 && !is_control(c)) {
+        if (len > 0 && !is_special(c, in_quotes)) {
             at += len;
             continue;
         }
         if (len == 0)
             len = 1;
         out_bytes(o, s.ptr + plain, at - plain);
-        put_escaped(o, s.ptr + at, len);
+        put_special(o, s.ptr + at, len);
         at += len;
         plain = at;
     }
     out_bytes(o, s.ptr + plain, at - plain);
+}
+
+void out_name(out *o, spgo_str s)
+{
+    put_clean(o, s, false);
+}
+
+void out_quoted(out *o, spgo_str s)
+{
+    out_bytes(o, "\"", 1);
+    put_clean(o, s, true);
+    out_bytes(o, "\"", 1);
 }
 
 void out_printf(out *o, const char *fmt, ...)
@@ -159,6 +186,13 @@ void out_u64(out *o, uint64_t v)
     o->len += len;
 }
 
+void out_i64(out *o, int64_t v)
+{
+    if (v < 0)
+        out_bytes(o, "-", 1);
+    out_u64(o, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
+}
+
 void out_u64_width(out *o, uint64_t v, int width)
 {
     char text[DECIMAL_MAX];
@@ -166,6 +200,15 @@ void out_u64_width(out *o, uint64_t v, int width)
     for (size_t n = len; width > 0 && n < (size_t)width; n++)
         out_bytes(o, " ", 1);
     out_bytes(o, text + DECIMAL_MAX - len, len);
+}
+
+void out_u64_fixed(out *o, uint64_t v, int digits)
+{
+    assert(digits >= 1 && digits <= DECIMAL_MAX);
+    char *p = out_room(o, DECIMAL_MAX);
+    for (int i = digits; i-- > 0; v /= 10)
+        p[i] = (char)('0' + v % 10);
+    o->len += (size_t)digits;
 }
 
 static int hex_len(uint64_t v)
@@ -188,4 +231,10 @@ void out_hex_fixed(out *o, uint64_t v, int digits)
     for (int i = digits; i-- > 0; v >>= 4)
         p[i] = hex_digits[v & 15];
     o->len += (size_t)digits;
+}
+
+void out_digits(out *o, spgo_span b)
+{
+    for (size_t i = 0; i < b.len; i++)
+        out_bytes(o, out_hex_pairs + 2 * (size_t)b.ptr[i], 2);
 }

@@ -35,11 +35,17 @@ void out_str(out *o, spgo_str s);
 /* As out_str, with control characters and ill-formed UTF-8 as \xNN, so that a name from a file
  * cannot steer a terminal. A backslash stays itself. */
 void out_name(out *o, spgo_str s);
+/* As out_name between double quotes, with \" and \\ for the two characters, so that the text can be
+ * told from what follows and read back. */
+void out_quoted(out *o, spgo_str s);
 SPGO_PRINTF(2, 3) void out_printf(out *o, const char *fmt, ...);
-void out_u64(out *o, uint64_t v);                   /* decimal */
+void out_u64(out *o, uint64_t v); /* decimal */
+void out_i64(out *o, int64_t v);
 void out_u64_width(out *o, uint64_t v, int width);  /* decimal, right-aligned with spaces */
+void out_u64_fixed(out *o, uint64_t v, int digits); /* decimal, zero-padded, 1 to 20 digits */
 void out_hex(out *o, uint64_t v);                   /* lower case, no prefix, no padding */
 void out_hex_fixed(out *o, uint64_t v, int digits); /* lower case, zero-padded, 1 to 16 digits */
+void out_digits(out *o, spgo_span b);               /* two lower-case hexadecimal digits a byte */
 
 /* For hot loops: eight lower-case hex digits at p. */
 extern const char out_hex_pairs[512];

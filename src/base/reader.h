@@ -15,9 +15,9 @@ typedef struct reader {
     const uint8_t *base;
     size_t len;
     size_t pos;
-    uint64_t origin;   /* absolute offset of base[0] in the input */
-    uint64_t bad_off;  /* absolute offset of the first bad byte once code is set */
-    spgo_code code;    /* SPGO_OK until the first failure */
+    uint64_t origin;  /* absolute offset of base[0] in the input */
+    uint64_t bad_off; /* absolute offset of the first bad byte once code is set */
+    spgo_code code;   /* SPGO_OK until the first failure */
 } reader;
 
 static inline reader reader_from(spgo_span data, uint64_t origin)

@@ -1,5 +1,6 @@
 /*
- * Files in and out. Paths are UTF-8 on every system.
+ * Files in and out. Paths are UTF-8 on every system. The sentences of errors do not name the file:
+ * whoever shows them puts its name before them ("out.spt: cannot be created").
  */
 #ifndef OS_FILE_H
 #define OS_FILE_H
@@ -41,7 +42,8 @@ void os_output_discard(os_output *out); /* NULL is fine */
 /* Does the path name something that exists? */
 bool os_file_exists(const char *path);
 
-/* Is it a regular file, so that opening it cannot block? */
+/* Is it a regular file with contents, so that reading it cannot block? (Files of /proc can, and
+ * have no size.) */
 bool os_is_regular_file(const char *path);
 
 /* Do both paths name the same existing file? */

@@ -129,19 +129,18 @@ struct os_input {
     _Atomic uint64_t released; /* the pages before this offset were given back */
 };
 
-static spgo_code map_input(int fd, uint64_t size_bytes, const char *name, os_input *in,
-                           spgo_error *err)
+static spgo_code map_input(int fd, uint64_t size_bytes, os_input *in, spgo_error *err)
 {
     if (size_bytes == 0)
         return SPGO_OK;
     if (size_bytes > PTRDIFF_MAX)
         return spgo_fail(err, SPGO_LIMIT, "input", SPGO_NO_OFFSET,
-                         "%s has %llu bytes, more than a program of this word size can map; use a "
+                         "has %llu bytes, more than a program of this word size can map; use a "
                          "64-bit build",
-                         name, (unsigned long long)size_bytes);
+                         (unsigned long long)size_bytes);
     void *map = mmap(NULL, (size_t)size_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
     if (map == MAP_FAILED)
-        return spgo_fail_sys(err, errno, "input", "%s cannot be mapped", name);
+        return spgo_fail_sys(err, errno, "input", "cannot be mapped");
     in->ptr = map;
     in->len = (size_t)size_bytes;
     return SPGO_OK;
@@ -176,27 +175,27 @@ static int copy_stream(int fd, int spool, uint64_t *size_bytes, bool *reading)
     return sys;
 }
 
-static spgo_code spool_input(int fd, const char *name, os_input *in, spgo_error *err)
+static spgo_code spool_input(int fd, os_input *in, spgo_error *err)
 {
     int spool = open_unnamed();
     if (spool < 0)
         return spgo_fail_sys(err, errno, "input",
-                             "%s is no regular file and must be copied, but no temporary file can "
+                             "is no regular file and must be copied, but no temporary file can "
                              "be created in %s; set TMPDIR to a folder that can be written",
-                             name, temp_folder());
+                             temp_folder());
     uint64_t size_bytes;
     bool reading = false;
     int sys = copy_stream(fd, spool, &size_bytes, &reading);
     spgo_code code;
     if (sys == 0)
-        code = map_input(spool, size_bytes, name, in, err);
+        code = map_input(spool, size_bytes, in, err);
     else if (reading)
-        code = spgo_fail_sys(err, sys, "input", "%s cannot be read", name);
+        code = spgo_fail_sys(err, sys, "input", "cannot be read");
     else
         code = spgo_fail_sys(err, sys, "input",
-                             "%s is no regular file and must be copied, but %s cannot take it; set "
+                             "is no regular file and must be copied, but %s cannot take it; set "
                              "TMPDIR to a folder with more space",
-                             name, temp_folder());
+                             temp_folder());
     close(spool);
     return code;
 }
@@ -211,27 +210,27 @@ static bool is_mappable(int fd, const struct stat *st)
     return st->st_size > 0 || pread(fd, &byte, 1, 0) == 0;
 }
 
-static spgo_code load_input(int fd, const char *name, os_input *in, spgo_error *err)
+static spgo_code load_input(int fd, os_input *in, spgo_error *err)
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
-        return spgo_fail_sys(err, errno, "input", "%s cannot be read", name);
+        return spgo_fail_sys(err, errno, "input", "cannot be read");
     if (S_ISDIR(st.st_mode))
         return spgo_fail(err, SPGO_USAGE, "input", SPGO_NO_OFFSET,
-                         "%s is a directory; name the file inside it", name);
+                         "is a directory; name the file inside it");
     if (is_mappable(fd, &st))
-        return map_input(fd, (uint64_t)st.st_size, name, in, err);
-    return spool_input(fd, name, in, err);
+        return map_input(fd, (uint64_t)st.st_size, in, err);
+    return spool_input(fd, in, err);
 }
 
-static spgo_code fail_open(const char *path, int sys, spgo_error *err)
+static spgo_code fail_open(int sys, spgo_error *err)
 {
     const char *way_out = "";
     if (sys == ENOENT)
         way_out = "; check the spelling and the current directory";
     else if (sys == EACCES)
         way_out = "; ask for read permission (chmod +r)";
-    return spgo_fail_sys(err, sys, "input", "%s cannot be opened%s", path, way_out);
+    return spgo_fail_sys(err, sys, "input", "cannot be opened%s", way_out);
 }
 
 spgo_code os_input_open(const char *path, os_input **in, spgo_error *err)
@@ -240,10 +239,10 @@ spgo_code os_input_open(const char *path, os_input **in, spgo_error *err)
     bool is_stdin = strcmp(path, "-") == 0;
     int fd = is_stdin ? STDIN_FILENO : open_retrying(path, O_RDONLY | O_NOCTTY, 0);
     if (fd < 0)
-        return fail_open(path, errno, err);
+        return fail_open(errno, err);
     os_input *result = calloc(1, sizeof *result);
-    spgo_code code = result ? load_input(fd, is_stdin ? "standard input" : path, result, err)
-                            : spgo_fail_nomem(err, "input", sizeof *result);
+    spgo_code code =
+        result ? load_input(fd, result, err) : spgo_fail_nomem(err, "input", sizeof *result);
     if (!is_stdin)
         close(fd);
     if (code != SPGO_OK) {
@@ -369,21 +368,20 @@ static int create_temp(struct temp_slot *slot, const char *target, mode_t mode)
 
 /* Creates the temporary file beside p->target. `old` is the file to be replaced, or NULL: its owner
  * and mode are kept. */
-static spgo_code open_beside(place *p, const char *path, const struct stat *old, spgo_error *err)
+static spgo_code open_beside(place *p, const struct stat *old, spgo_error *err)
 {
     struct temp_slot *slot = claim_slot();
     if (!slot)
         return spgo_fail(err, SPGO_LIMIT, "output", SPGO_NO_OFFSET,
-                         "%s cannot be created: %d output files are open already; close some", path,
+                         "cannot be created: %d output files are open already; close some",
                          OPEN_PLACES_MAX);
     p->fd = create_temp(slot, p->target, old ? 0600 : 0666);
     if (p->fd < 0) {
         int sys = errno;
         atomic_store(&slot->state, SLOT_FREE);
         return spgo_fail_sys(err, sys, "output",
-                             "%s cannot be created: a file beside it is written first and renamed "
-                             "when complete; choose a folder that exists and can be written",
-                             path);
+                             "cannot be created (a file beside it is written first and renamed "
+                             "when complete); choose a folder that exists and can be written");
     }
     p->slot = slot;
     atomic_store(&slot->state, SLOT_LIVE);
@@ -401,8 +399,7 @@ static spgo_code open_stream(place *p, const char *path, spgo_error *err)
     bool is_stdout = strcmp(path, "-") == 0;
     p->stream_fd = is_stdout ? dup(STDOUT_FILENO) : open_retrying(path, O_WRONLY | O_NOCTTY, 0);
     if (p->stream_fd < 0)
-        return spgo_fail_sys(err, errno, "output", "%s cannot be opened for writing",
-                             is_stdout ? "standard output" : path);
+        return spgo_fail_sys(err, errno, "output", "cannot be opened for writing");
     p->fd = open_unnamed();
     if (p->fd < 0)
         return spgo_fail_sys(err, errno, "output",
@@ -424,16 +421,16 @@ static spgo_code open_destination(place *p, const char *path, spgo_error *err)
     bool exists = stat(path, &st) == 0;
     if (exists && S_ISDIR(st.st_mode))
         return spgo_fail(err, SPGO_USAGE, "output", SPGO_NO_OFFSET,
-                         "%s is a directory; name a file inside it", path);
+                         "is a directory; name a file inside it");
     if (exists && !S_ISREG(st.st_mode))
         return open_stream(p, path, err);
     if (exists && access(path, W_OK) != 0)
         return spgo_fail_sys(err, errno, "output",
-                             "%s exists and may not be changed; choose another name", path);
+                             "exists and may not be changed; choose another name");
     p->target = exists ? realpath(path, NULL) : strdup(path);
     if (!p->target)
-        return spgo_fail_sys(err, errno, "output", "%s cannot be created", path);
-    return open_beside(p, path, exists ? &st : NULL, err);
+        return spgo_fail_sys(err, errno, "output", "cannot be created");
+    return open_beside(p, exists ? &st : NULL, err);
 }
 
 spgo_code place_open(const char *path, place **p, spgo_error *err)
@@ -531,7 +528,7 @@ bool os_file_exists(const char *path)
 bool os_is_regular_file(const char *path)
 {
     struct stat st;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
 }
 
 bool os_same_file(const char *a, const char *b)

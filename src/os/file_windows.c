@@ -114,25 +114,25 @@ struct os_input {
     _Atomic uint64_t released;
 };
 
-static spgo_code map_input(HANDLE file, const char *name, os_input *in, spgo_error *err)
+static spgo_code map_input(HANDLE file, os_input *in, spgo_error *err)
 {
     LARGE_INTEGER size;
     if (!GetFileSizeEx(file, &size))
-        return spgo_fail_sys(err, windows_errno(), "input", "%s cannot be read", name);
+        return spgo_fail_sys(err, windows_errno(), "input", "cannot be read");
     if (size.QuadPart == 0)
         return SPGO_OK;
     if ((uint64_t)size.QuadPart > PTRDIFF_MAX)
         return spgo_fail(err, SPGO_LIMIT, "input", SPGO_NO_OFFSET,
-                         "%s has %lld bytes, more than a program of this word size can map; use a "
+                         "has %lld bytes, more than a program of this word size can map; use a "
                          "64-bit build",
-                         name, (long long)size.QuadPart);
+                         (long long)size.QuadPart);
     HANDLE map = CreateFileMappingW(file, NULL, PAGE_READONLY, 0, 0, NULL);
     const void *view = map ? MapViewOfFile(map, FILE_MAP_READ, 0, 0, 0) : NULL;
     int sys = view ? 0 : windows_errno();
     if (map)
         CloseHandle(map); /* the view keeps it */
     if (!view)
-        return spgo_fail_sys(err, sys, "input", "%s cannot be mapped", name);
+        return spgo_fail_sys(err, sys, "input", "cannot be mapped");
     in->ptr = view;
     in->len = (size_t)size.QuadPart;
     return SPGO_OK;
@@ -160,21 +160,19 @@ static int copy_stream(HANDLE stream, HANDLE spool)
     return sys;
 }
 
-static spgo_code spool_input(HANDLE stream, const char *name, os_input *in, spgo_error *err)
+static spgo_code spool_input(HANDLE stream, os_input *in, spgo_error *err)
 {
     in->spool = open_unnamed();
     if (in->spool == INVALID_HANDLE_VALUE)
         return spgo_fail_sys(err, errno, "input",
-                             "%s is no regular file and must be copied, but no temporary file can "
-                             "be created; set TMP to a folder that can be written",
-                             name);
+                             "is no regular file and must be copied, but no temporary file can "
+                             "be created; set TMP to a folder that can be written");
     int sys = copy_stream(stream, in->spool);
     if (sys != 0)
         return spgo_fail_sys(err, sys, "input",
-                             "%s cannot be copied into a temporary file; if the disk is full, set "
-                             "TMP to a folder with more space",
-                             name);
-    return map_input(in->spool, name, in, err);
+                             "cannot be copied into a temporary file; if the disk is full, set "
+                             "TMP to a folder with more space");
+    return map_input(in->spool, in, err);
 }
 
 static bool is_directory(const wchar_t *path)
@@ -187,17 +185,17 @@ static spgo_code open_path(const char *path, HANDLE *file, spgo_error *err)
 {
     wchar_t *wide = windows_wide(path);
     if (!wide)
-        return spgo_fail_sys(err, errno, "input", "%s cannot be opened", path);
+        return spgo_fail_sys(err, errno, "input", "cannot be opened");
     spgo_code code = SPGO_OK;
     if (is_directory(wide)) {
         code = spgo_fail(err, SPGO_USAGE, "input", SPGO_NO_OFFSET,
-                         "%s is a directory; name the file inside it", path);
+                         "is a directory; name the file inside it");
     } else {
         *file = CreateFileW(wide, GENERIC_READ, SHARE_ALL, NULL, OPEN_EXISTING,
                             FILE_FLAG_SEQUENTIAL_SCAN, NULL);
         if (*file == INVALID_HANDLE_VALUE) {
             int sys = windows_errno();
-            code = spgo_fail_sys(err, sys, "input", "%s cannot be opened%s", path,
+            code = spgo_fail_sys(err, sys, "input", "cannot be opened%s",
                                  sys == ENOENT ? "; check the spelling and the current directory"
                                                : "");
         }
@@ -206,13 +204,13 @@ static spgo_code open_path(const char *path, HANDLE *file, spgo_error *err)
     return code;
 }
 
-static spgo_code load_input(HANDLE file, const char *name, os_input *in, spgo_error *err)
+static spgo_code load_input(HANDLE file, os_input *in, spgo_error *err)
 {
     LARGE_INTEGER at;
     bool mappable = GetFileType(file) == FILE_TYPE_DISK &&
                     SetFilePointerEx(file, (LARGE_INTEGER){.QuadPart = 0}, &at, FILE_CURRENT) &&
                     at.QuadPart == 0;
-    return mappable ? map_input(file, name, in, err) : spool_input(file, name, in, err);
+    return mappable ? map_input(file, in, err) : spool_input(file, in, err);
 }
 
 spgo_code os_input_open(const char *path, os_input **in, spgo_error *err)
@@ -223,12 +221,12 @@ spgo_code os_input_open(const char *path, os_input **in, spgo_error *err)
     if (!is_stdin)
         SPGO_TRY(open_path(path, &file, err));
     else if (file == NULL || file == INVALID_HANDLE_VALUE)
-        return spgo_fail_sys(err, EBADF, "input", "standard input cannot be read");
+        return spgo_fail_sys(err, EBADF, "input", "cannot be read");
     os_input *result = calloc(1, sizeof *result);
     spgo_code code;
     if (result) {
         result->spool = INVALID_HANDLE_VALUE;
-        code = load_input(file, is_stdin ? "standard input" : path, result, err);
+        code = load_input(file, result, err);
     } else {
         code = spgo_fail_nomem(err, "input", sizeof *result);
     }
@@ -353,37 +351,35 @@ static HANDLE create_temp(struct temp_slot *slot, const wchar_t *target)
     return INVALID_HANDLE_VALUE;
 }
 
-static spgo_code open_beside(place *p, const char *path, spgo_error *err)
+static spgo_code open_beside(place *p, spgo_error *err)
 {
     struct temp_slot *slot = claim_slot();
     if (!slot)
         return spgo_fail(err, SPGO_LIMIT, "output", SPGO_NO_OFFSET,
-                         "%s cannot be created: %d output files are open already; close some", path,
+                         "cannot be created: %d output files are open already; close some",
                          OPEN_PLACES_MAX);
     p->file = create_temp(slot, p->target);
     if (p->file == INVALID_HANDLE_VALUE) {
         int sys = windows_errno();
         atomic_store(&slot->state, SLOT_FREE);
         return spgo_fail_sys(err, sys, "output",
-                             "%s cannot be created: a file beside it is written first and renamed "
-                             "when complete; choose a folder that exists and can be written",
-                             path);
+                             "cannot be created (a file beside it is written first and renamed "
+                             "when complete); choose a folder that exists and can be written");
     }
     p->slot = slot;
     atomic_store(&slot->state, SLOT_LIVE);
     return SPGO_OK;
 }
 
-static spgo_code open_stream(place *p, HANDLE stream, bool owned, const char *name, spgo_error *err)
+static spgo_code open_stream(place *p, HANDLE stream, bool owned, spgo_error *err)
 {
     p->stream = stream;
     p->owns_stream = owned;
     p->file = open_unnamed();
     if (p->file == INVALID_HANDLE_VALUE)
         return spgo_fail_sys(err, errno, "output",
-                             "%s is no regular file and needs a temporary one, which cannot be "
-                             "created; set TMP to a folder that can be written",
-                             name);
+                             "is no regular file and needs a temporary one, which cannot be "
+                             "created; set TMP to a folder that can be written");
     return SPGO_OK;
 }
 
@@ -403,8 +399,8 @@ static spgo_code open_destination(place *p, const char *path, spgo_error *err)
     if (strcmp(path, "-") == 0) {
         HANDLE out = GetStdHandle(STD_OUTPUT_HANDLE);
         if (out == NULL || out == INVALID_HANDLE_VALUE)
-            return spgo_fail_sys(err, EBADF, "output", "standard output cannot be written");
-        return open_stream(p, out, false, "standard output", err);
+            return spgo_fail_sys(err, EBADF, "output", "cannot be written");
+        return open_stream(p, out, false, err);
     }
     if (*path == '\0')
         return spgo_fail(err, SPGO_USAGE, "output", SPGO_NO_OFFSET,
@@ -412,19 +408,19 @@ static spgo_code open_destination(place *p, const char *path, spgo_error *err)
                          "output");
     p->target = windows_wide(path);
     if (!p->target)
-        return spgo_fail_sys(err, errno, "output", "%s cannot be created", path);
+        return spgo_fail_sys(err, errno, "output", "cannot be created");
     DWORD attributes = GetFileAttributesW(p->target);
     bool exists = attributes != INVALID_FILE_ATTRIBUTES;
     if (exists && (attributes & FILE_ATTRIBUTE_DIRECTORY))
         return spgo_fail(err, SPGO_USAGE, "output", SPGO_NO_OFFSET,
-                         "%s is a directory; name a file inside it", path);
+                         "is a directory; name a file inside it");
     if (exists && (attributes & FILE_ATTRIBUTE_READONLY))
         return spgo_fail_sys(err, EACCES, "output",
-                             "%s exists and may not be changed; choose another name", path);
+                             "exists and may not be changed; choose another name");
     HANDLE stream = open_if_stream(p->target);
     if (stream != INVALID_HANDLE_VALUE)
-        return open_stream(p, stream, true, path, err);
-    return open_beside(p, path, err);
+        return open_stream(p, stream, true, err);
+    return open_beside(p, err);
 }
 
 spgo_code place_open(const char *path, place **p, spgo_error *err)

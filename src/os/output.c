@@ -16,7 +16,6 @@ enum { OUTPUT_BUFFER_SIZE = 1024 * 1024 };
 
 struct os_output {
     place *place;
-    char *path;
     uint8_t *buffer;
     size_t buffered;  /* bytes in the buffer; they follow the flushed ones */
     uint64_t flushed; /* bytes in the file */
@@ -113,14 +112,11 @@ spgo_code os_output_open(const char *path, os_output **out, spgo_error *err)
     os_output *o = calloc(1, sizeof *o);
     if (!o)
         return spgo_fail_nomem(err, "output", sizeof *o);
-    size_t path_size = strlen(path) + 1;
-    o->path = malloc(path_size);
     o->buffer = malloc(OUTPUT_BUFFER_SIZE);
-    if (!o->path || !o->buffer) {
+    if (!o->buffer) {
         os_output_discard(o);
-        return spgo_fail_nomem(err, "output", OUTPUT_BUFFER_SIZE + path_size);
+        return spgo_fail_nomem(err, "output", OUTPUT_BUFFER_SIZE);
     }
-    memcpy(o->path, path, path_size);
     spgo_code code = place_open(path, &o->place, err);
     if (code != SPGO_OK) {
         os_output_discard(o);
@@ -160,11 +156,9 @@ spgo_code os_output_commit(os_output *out, spgo_error *err)
     if (flush(out))
         keep_error(out, place_publish(out->place, out->flushed));
     spgo_code code = SPGO_OK;
-    if (out->sys_errno != 0) {
-        const char *name = strcmp(out->path, "-") == 0 ? "standard output" : out->path;
-        code = spgo_fail_sys(err, out->sys_errno, "output", "%s cannot be written%s", name,
+    if (out->sys_errno != 0)
+        code = spgo_fail_sys(err, out->sys_errno, "output", "cannot be written%s",
                              way_out(out->sys_errno));
-    }
     os_output_discard(out);
     return code;
 }
@@ -175,6 +169,5 @@ void os_output_discard(os_output *out)
         return;
     place_close(out->place);
     free(out->buffer);
-    free(out->path);
     free(out);
 }

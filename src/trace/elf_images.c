@@ -2,6 +2,7 @@
 #include <trace/elf_images.h>
 
 #include <base/guid.h>
+#include <base/hash.h>
 #include <base/intern.h>
 #include <base/text.h>
 #include <format/elf/elf.h>
@@ -11,18 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE_MAX = 64 * 1024 }; /* mappings begin at page borders, segments need not */
-
 /* One image of the trace, resolved once. */
 typedef struct known_image {
     spgo_str path;
     spgo_image_id recorded; /* null if none was recorded */
-    elf_image elf;
-    bool has_elf;
-    uint32_t next; /* in its hash chain, index + 1 */
+    elf_image *elf;         /* NULL: none at hand */
+    uint32_t next;          /* in its hash chain, index + 1 */
 } known_image;
 
-enum { CHAINS = 1024 };
+enum { CHAINS = 1 << 14 };
 
 struct elf_images {
     spgo_str trace_dir; /* with its final separator; empty for the current one */
@@ -54,8 +52,10 @@ void elf_images_free(elf_images *e)
 {
     if (!e)
         return;
-    for (size_t i = 0; i < e->count; i++)
+    for (size_t i = 0; i < e->count; i++) {
+        free(e->images[i]->elf);
         free(e->images[i]);
+    }
     free(e->images);
     intern_free(&e->paths);
     free(e);
@@ -70,21 +70,26 @@ static bool try_path(elf_images *e, known_image *k, const char *path)
     if (code != SPGO_OK)
         return false;
     spgo_span bytes = os_input_bytes(in);
-    bool ok = elf_sniff(bytes) && elf_read(bytes, &k->elf, NULL) == SPGO_OK;
+    elf_image elf;
+    bool ok = elf_sniff(bytes) && elf_read(bytes, &elf, NULL) == SPGO_OK;
     os_input_close(in);
     if (!ok)
         return false;
-    if (!guid_is_null(&k->recorded.guid) && !image_id_equal(&k->recorded, &k->elf.id)) {
+    if (!guid_is_null(&k->recorded.guid) && !image_id_equal(&k->recorded, &elf.id)) {
         char want[GUID_TEXT_SIZE], have[GUID_TEXT_SIZE];
         guid_text_lower(want, &k->recorded.guid);
-        guid_text_lower(have, &k->elf.id.guid);
+        guid_text_lower(have, &elf.id.guid);
         diag_add(e->findings, SPGO_MISMATCH, SPGO_NO_OFFSET,
                  "%s is another build than the one recorded (build-id %s there, %s in the trace); "
                  "it is not used",
                  path, have, want);
         return false;
     }
-    return true;
+    k->elf = malloc(sizeof *k->elf);
+    e->failed |= !k->elf;
+    if (k->elf)
+        *k->elf = elf;
+    return k->elf != NULL;
 }
 
 static bool try_in(elf_images *e, known_image *k, spgo_str dir, const char *separator,
@@ -102,17 +107,22 @@ static bool try_in(elf_images *e, known_image *k, spgo_str dir, const char *sepa
     return try_path(e, k, path);
 }
 
+/* The recording may name what it likes: "//server/share/file" would make Windows go there. */
+static bool is_path_of_this_machine(spgo_str path)
+{
+    return path.ptr[0] == '/' && path.ptr[1] != '/' && path.ptr[1] != '\\';
+}
+
 static void find_file(elf_images *e, known_image *k)
 {
     spgo_str name = text_base_name(k->path);
     bool found = false;
     for (size_t i = 0; i < e->dir_count && !found; i++)
         found = try_in(e, k, text_str(e->dirs[i]), "/", name);
-    if (!found && k->path.ptr[0] == '/')
+    if (!found && is_path_of_this_machine(k->path))
         found = try_path(e, k, k->path.ptr);
     if (!found)
-        found = try_in(e, k, e->trace_dir, "", name);
-    k->has_elf = found;
+        (void)try_in(e, k, e->trace_dir, "", name);
 }
 
 static known_image *add_image(elf_images *e, spgo_str path, const spgo_image_id *recorded)
@@ -142,7 +152,8 @@ static known_image *get_image(elf_images *e, spgo_str path, const spgo_image_id 
     static const spgo_image_id none;
     if (!recorded)
         recorded = &none;
-    uint64_t h = text_hash(TEXT_HASH_START, path.ptr, path.len);
+    uint64_t h = text_hash(hash_seed(e), path.ptr, path.len);
+    h = text_hash(h, recorded->guid.bytes, sizeof recorded->guid.bytes);
     uint32_t *chain = &e->chains[h % CHAINS];
     for (uint32_t i = *chain; i; i = e->images[i - 1]->next) {
         known_image *k = e->images[i - 1];
@@ -154,27 +165,13 @@ static known_image *get_image(elf_images *e, spgo_str path, const spgo_image_id 
         k->next = *chain;
         *chain = (uint32_t)e->count;
         bool is_file = path.len && path.ptr[0] != '[';
-        if (is_file && !k->has_elf)
+        if (is_file && !k->elf)
             diag_add(e->findings, SPGO_NOT_FOUND, SPGO_NO_OFFSET,
                      "%s is not at hand, so its RVAs are taken to equal file offsets%s; name its "
                      "directory with /images:dir if it was linked otherwise (lld does)",
                      k->path.ptr, guid_is_null(&k->recorded.guid) ? " and it has no build-id" : "");
     }
     return k;
-}
-
-/* The RVA of file offset file_off, by the executable segment that the mapping shows. */
-static bool rva_by_segments(const elf_image *elf, uint64_t file_off, uint64_t size, uint64_t *rva)
-{
-    for (size_t i = 0; i < elf->segment_count; i++) {
-        const elf_segment *seg = &elf->segments[i];
-        bool overlaps = seg->offset < file_off + size && seg->offset + seg->file_size > file_off;
-        if (!(seg->flags & ELF_SEGMENT_EXECUTE) || !overlaps || seg->offset > file_off + PAGE_MAX)
-            continue;
-        *rva = seg->vaddr - seg->offset + file_off - elf->base_vaddr;
-        return true;
-    }
-    return false;
 }
 
 bool elf_images_failed(const elf_images *e)
@@ -192,16 +189,16 @@ void elf_images_resolve(elf_images *e, spgo_str path, uint64_t file_off, uint64_
         *id = *recorded;
     known_image *k = get_image(e, path, recorded);
     e->failed |= !k || e->paths.failed;
-    if (!k || !k->has_elf)
+    if (!k || !k->elf)
         return;
-    if (!rva_by_segments(&k->elf, file_off, size, rva_of_start))
+    if (!elf_rva_of_map(k->elf, file_off, size, rva_of_start))
         diag_add(e->findings, SPGO_MISMATCH, SPGO_NO_OFFSET,
                  "%s has no executable segment at file offset 0x%" PRIx64
                  ", where the trace maps one: it is another build; give the right one with "
                  "/images:dir",
                  k->path.ptr, file_off);
-    else if (!recorded && k->elf.build_id_size) {
-        *id = k->elf.id;
+    else if (!recorded && k->elf->build_id_size) {
+        *id = k->elf->id;
         *has_id = true;
     }
 }

@@ -1,6 +1,7 @@
 /* Joining RSDS records to images: see image_ids.h. */
 #include <trace/image_ids.h>
 
+#include <base/hash.h>
 #include <base/intern.h>
 #include <base/text.h>
 
@@ -142,7 +143,7 @@ const spgo_image_id *image_ids_nearest(const image_ids *ids, uint64_t base, uint
 
 static size_t slot_of(const path_id *slots, size_t slot_count, spgo_str path, uint64_t size)
 {
-    size_t at = text_hash(TEXT_HASH_START ^ size, path.ptr, path.len) & (slot_count - 1);
+    size_t at = text_hash(hash_seed(slots) ^ size, path.ptr, path.len) & (slot_count - 1);
     while (slots[at].path.ptr && (slots[at].size != size || !text_equal(slots[at].path, path)))
         at = (at + 1) & (slot_count - 1);
     return at;

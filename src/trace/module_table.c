@@ -2,6 +2,7 @@
 #include <trace/timeline.h>
 
 #include <base/guid.h>
+#include <base/hash.h>
 #include <base/intern.h>
 #include <base/text.h>
 
@@ -48,9 +49,9 @@ const trace_module *module_table_get(const module_table *t, uint32_t index)
     return index < t->count ? &t->modules[index] : NULL;
 }
 
-static uint64_t hash_of(spgo_str name, const spgo_image_id *id)
+static uint64_t hash_of(const module_table *t, spgo_str name, const spgo_image_id *id)
 {
-    uint64_t h = text_hash(TEXT_HASH_START, name.ptr, name.len);
+    uint64_t h = text_hash(hash_seed(t), name.ptr, name.len);
     return id ? text_hash(h, id->guid.bytes, sizeof id->guid.bytes) : h;
 }
 
@@ -62,7 +63,7 @@ static bool grow_slots(module_table *t)
         return false;
     for (size_t i = 0; i < t->count; i++) {
         const trace_module *m = &t->modules[i];
-        size_t at = hash_of(m->name, m->has_id ? &m->id : NULL) & (slot_count - 1);
+        size_t at = hash_of(t, m->name, m->has_id ? &m->id : NULL) & (slot_count - 1);
         while (slots[at])
             at = (at + 1) & (slot_count - 1);
         slots[at] = (uint32_t)i + 1;
@@ -96,7 +97,7 @@ uint32_t module_table_add(module_table *t, spgo_str path, const spgo_image_id *i
     spgo_str name = text_base_name(path);
     if (2 * t->count >= t->slot_count && !grow_slots(t))
         return TIMELINE_NONE;
-    size_t at = hash_of(name, id) & (t->slot_count - 1);
+    size_t at = hash_of(t, name, id) & (t->slot_count - 1);
     for (; t->slots[at]; at = (at + 1) & (t->slot_count - 1)) {
         if (is_module(&t->modules[t->slots[at] - 1], name, id))
             return t->slots[at] - 1;

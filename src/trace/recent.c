@@ -1,6 +1,8 @@
 /* The samples of the recent past: see recent.h. */
 #include <trace/recent.h>
 
+#include <base/hash.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +12,7 @@ enum { SLOTS = 1 << 18, USED_MAX = SLOTS / 2 };
 bool recent_init(recent *r)
 {
     *r = (recent){.now = calloc(SLOTS, sizeof *r->now), .before = calloc(SLOTS, sizeof *r->now)};
+    r->seed = hash_seed(r->now);
     return r->now && r->before;
 }
 
@@ -30,9 +33,9 @@ static uint64_t mix(uint64_t time, uint32_t tid)
     return h ? h : 1;
 }
 
-static size_t slot_of(const uint64_t *set, uint64_t key)
+static size_t slot_of(const recent *r, const uint64_t *set, uint64_t key)
 {
-    size_t at = key & (SLOTS - 1);
+    size_t at = hash_u64(r->seed, key) & (SLOTS - 1);
     while (set[at] && set[at] != key)
         at = (at + 1) & (SLOTS - 1);
     return at;
@@ -48,7 +51,7 @@ void recent_add(recent *r, uint64_t time, uint32_t tid)
         r->used = 0;
     }
     uint64_t key = mix(time, tid);
-    size_t at = slot_of(r->now, key);
+    size_t at = slot_of(r, r->now, key);
     r->used += r->now[at] == 0;
     r->now[at] = key;
 }
@@ -56,5 +59,5 @@ void recent_add(recent *r, uint64_t time, uint32_t tid)
 bool recent_has(const recent *r, uint64_t time, uint32_t tid)
 {
     uint64_t key = mix(time, tid);
-    return r->now[slot_of(r->now, key)] == key || r->before[slot_of(r->before, key)] == key;
+    return r->now[slot_of(r, r->now, key)] == key || r->before[slot_of(r, r->before, key)] == key;
 }

@@ -11,6 +11,7 @@
 typedef struct recent {
     uint64_t *now, *before; /* open addressing over mixed keys; 0: free */
     size_t used;
+    uint64_t seed;
 } recent;
 
 bool recent_init(recent *r); /* false without memory */

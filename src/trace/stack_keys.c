@@ -1,6 +1,7 @@
 /* Call stacks by key: see stack_keys.h. */
 #include <trace/stack_keys.h>
 
+#include <base/hash.h>
 #include <base/limits.h>
 
 #include <stdlib.h>
@@ -45,8 +46,7 @@ void stack_keys_free(stack_keys *k)
 
 static key_slot *find(key_slot *slots, size_t slot_count, uint64_t key)
 {
-    uint64_t h = key * 0x9e3779b97f4a7c15u;
-    size_t at = (h ^ h >> 32) & (slot_count - 1);
+    size_t at = hash_u64(hash_seed(slots), key) & (slot_count - 1);
     while (slots[at].used && slots[at].key != key)
         at = (at + 1) & (slot_count - 1);
     return &slots[at];

@@ -68,12 +68,14 @@ typedef struct range {
 typedef struct list {
     void *ptr;
     size_t count, cap;
+    uint64_t size_bytes;
 } list;
 
 struct timeline {
     intern names;
     list process_edges, thread_edges, image_edges;
     list processes, threads, mappings, ranges, refs;
+    uint64_t list_bytes; /* of all lists together */
     uint32_t kernel;
     bool failed, sealed;
 };
@@ -82,12 +84,15 @@ static void *list_add(timeline *t, list *l, size_t elem_size)
 {
     if (l->count == l->cap) {
         size_t cap = l->cap ? l->cap * 2 : 64;
+        uint64_t more = (uint64_t)(cap - l->cap) * elem_size;
         void *grown =
-            cap > LIMIT_TIMELINE_BYTES / elem_size ? NULL : realloc(l->ptr, cap * elem_size);
+            more > LIMIT_TIMELINE_BYTES - t->list_bytes ? NULL : realloc(l->ptr, cap * elem_size);
         if (!grown) {
             t->failed = true;
             return NULL;
         }
+        t->list_bytes += more;
+        l->size_bytes += more;
         l->ptr = grown;
         l->cap = cap;
     }
@@ -96,9 +101,10 @@ static void *list_add(timeline *t, list *l, size_t elem_size)
     return slot;
 }
 
-static void list_free(list *l)
+static void list_free(timeline *t, list *l)
 {
     free(l->ptr);
+    t->list_bytes -= l->size_bytes;
     *l = (list){0};
 }
 
@@ -117,7 +123,7 @@ void timeline_free(timeline *t)
     list *const lists[] = {&t->process_edges, &t->thread_edges, &t->image_edges, &t->processes,
                            &t->threads,       &t->mappings,     &t->ranges,      &t->refs};
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)
-        list_free(lists[i]);
+        list_free(t, lists[i]);
     intern_free(&t->names);
     free(t);
 }
@@ -371,7 +377,7 @@ static void build_threads(timeline *t)
         if (life)
             *life = (thread_life){.tid = e->tid, .pid = e->pid, .from = from};
     }
-    list_free(&t->thread_edges);
+    list_free(t, &t->thread_edges);
 }
 
 bool timeline_pid_of_thread(const timeline *t, uint32_t tid, uint64_t time, uint32_t *pid)
@@ -553,7 +559,7 @@ static void build_mappings(timeline *t, timeline_resolver resolve, void *ctx)
             b = (mapping_builder){.t = t, .resolve = resolve, .ctx = ctx};
         apply_image_edge(&b, &edges[i]);
     }
-    list_free(&t->image_edges);
+    list_free(t, &t->image_edges);
     if (t->mappings.count)
         qsort(t->mappings.ptr, t->mappings.count, sizeof(mapping), by_mapping);
     merge_repeats(t);
@@ -695,7 +701,7 @@ static void name_processes(timeline *t)
 spgo_code timeline_seal(timeline *t, timeline_resolver resolve, void *ctx, spgo_error *err)
 {
     build_processes(t);
-    list_free(&t->process_edges);
+    list_free(t, &t->process_edges);
     if (!t->failed)
         add_unnamed_processes(t);
     if (!t->failed) {

@@ -1,6 +1,7 @@
 /* Opening files, grouping them into sessions, and the stream over all of them: see trace.h. */
 #include <trace/trace_internal.h>
 
+#include <base/limits.h>
 #include <base/text.h>
 #include <format/etl/etl.h>
 #include <format/perfdata/perfdata.h>
@@ -60,6 +61,12 @@ uint32_t trace_add_source(trace *t, spgo_str name, trace_counter counter, uint64
             continue;
         known->interval = interval ? interval : known->interval;
         return (uint32_t)i;
+    }
+    if (t->source_count == LIMIT_SOURCES)
+        return LIMIT_SOURCES - 1; /* the last one stands for all that follow */
+    if (t->source_count == LIMIT_SOURCES - 1) {
+        name = text_str("further counters");
+        counter = TRACE_COUNTER_OTHER;
     }
     if (t->source_count == t->source_cap) {
         size_t cap = t->source_cap ? t->source_cap * 2 : 16;

@@ -29,11 +29,19 @@ typedef struct mapped_id {
     spgo_image_id id;
 } mapped_id;
 
+/* A build-id of the header by its path. */
+typedef struct recorded_path {
+    spgo_str path;
+    size_t index;
+} recorded_path;
+
 struct perfdata_session {
     bool by_time, is_order_known;
     bool no_memory; /* for a build-id */
     mapped_id *ids;
     size_t id_count, id_cap;
+    recorded_path *recorded; /* the build-ids of the header, sorted; NULL before it is needed */
+    size_t recorded_count;
     elf_images *images;
     perfdata_walk *walk;
     uint32_t *source_of; /* index of an attribute -> index of a source + 1 */
@@ -47,6 +55,7 @@ void perfdata_session_free(session *s)
     if (!p)
         return;
     free(p->ids);
+    free(p->recorded);
     elf_images_free(p->images);
     perfdata_walk_free(p->walk);
     free(p->source_of);
@@ -206,17 +215,52 @@ static void survey_record(session *s, const perfdata_record *r)
     }
 }
 
-static bool recorded_id(const perfdata *data, spgo_str path, spgo_image_id *id)
+static int by_path(const void *left, const void *right)
+{
+    const recorded_path *a = left, *b = right;
+    size_t common = a->path.len < b->path.len ? a->path.len : b->path.len;
+    int order = common ? memcmp(a->path.ptr, b->path.ptr, common) : 0;
+    if (order == 0)
+        order = (a->path.len > b->path.len) - (a->path.len < b->path.len);
+    return order ? order : (a->index > b->index) - (a->index < b->index);
+}
+
+static bool sort_recorded(struct perfdata_session *p, const perfdata *data)
 {
     size_t n = perfdata_build_id_count(data);
-    for (size_t i = 0; i < n; i++) {
-        const perfdata_build_id *b = perfdata_get_build_id(data, i);
-        if (text_equal(kernel_name(b->path), path)) {
-            *id = id_from_build_id(b->id, b->size);
-            return true;
-        }
+    if (p->recorded || n == 0)
+        return n > 0;
+    p->recorded = malloc(n * sizeof *p->recorded);
+    p->no_memory |= !p->recorded;
+    if (!p->recorded)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        p->recorded[i] = (recorded_path){kernel_name(perfdata_get_build_id(data, i)->path), i};
+    qsort(p->recorded, n, sizeof *p->recorded, by_path);
+    p->recorded_count = n;
+    return true;
+}
+
+/* The first build-id that the header has for this path. */
+static bool recorded_id(struct perfdata_session *p, const perfdata *data, spgo_str path,
+                        spgo_image_id *id)
+{
+    if (!sort_recorded(p, data))
+        return false;
+    const recorded_path wanted = {path, 0};
+    size_t low = 0, high = p->recorded_count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (by_path(&p->recorded[mid], &wanted) < 0)
+            low = mid + 1;
+        else
+            high = mid;
     }
-    return false;
+    if (low == p->recorded_count || !text_equal(p->recorded[low].path, path))
+        return false;
+    const perfdata_build_id *b = perfdata_get_build_id(data, p->recorded[low].index);
+    *id = id_from_build_id(b->id, b->size);
+    return true;
 }
 
 static bool resolve_image(void *ctx, const timeline_image *image, uint32_t *which,
@@ -229,7 +273,7 @@ static bool resolve_image(void *ctx, const timeline_image *image, uint32_t *whic
     if (is_recorded)
         recorded = p->ids[image->tag - 1].id;
     else
-        is_recorded = recorded_id(s->files[0]->perfdata, image->path, &recorded);
+        is_recorded = recorded_id(p, s->files[0]->perfdata, image->path, &recorded);
     bool has_id;
     elf_images_resolve(p->images, image->path, image->file_off, image->size,
                        is_recorded ? &recorded : NULL, &id, &has_id, rva_of_start);

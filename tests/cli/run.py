@@ -8,6 +8,7 @@ belong to the directive above them. '#' starts a comment.
   needs TOOL...        skip the case if one of these programs was not built
   file NAME            a text file with these lines
   hex NAME             a file with these bytes, in hexadecimal
+  hex-at NAME OFFSET   these bytes at this place of the file, which may be far behind its end
   spt NAME             an SPT file, made by make_spt from these lines
   data NAME FILE       a copy of a file of the real-data folder (skips the case if absent)
   mkdir NAME
@@ -212,6 +213,12 @@ class Case:
     def do_hex(self, d):
         self.write(d.rest, bytes.fromhex(" ".join(line.split("#")[0] for line in d.body)))
 
+    def do_hex_at(self, d):
+        name, offset = d.rest.split()
+        with open(self.place(name), "r+b") as f:
+            f.seek(int(offset, 0))
+            f.write(bytes.fromhex(" ".join(line.split("#")[0] for line in d.body)))
+
     def do_spt(self, d):
         script = d.rest + ".script"
         self.write(script, "".join(line + "\n" for line in d.body).encode())
@@ -340,7 +347,7 @@ class Case:
             self.changed = True
 
     def do_same(self, d):
-        a, b = (open(self.place(name), "rb").read() for name in d.rest.split())
+        a, b = (open(self.place(name), "rb").read() for name in shlex.split(d.rest))
         if a != b:
             raise Failure(f"line {d.line_no}: {d.rest} differ ({len(a)} and {len(b)} bytes)")
 
@@ -390,8 +397,8 @@ class Case:
 
 
 def examples_of(path):
-    """Commands of the EXAMPLES section of an mdoc page (.Dl $ command) or of the ```sh blocks of
-    a Markdown file (lines that start with "$ ")."""
+    """Commands of the EXAMPLES section of an mdoc page (.Dl $ command). In a Markdown file: those
+    lines of its ```sh blocks that start with "$ ", and indented lines that run one of our tools."""
     with open(path, encoding="utf-8") as f:
         lines = f.read().split("\n")
     found, inside = [], False
@@ -401,10 +408,12 @@ def examples_of(path):
                 inside = line.strip() in ("```sh", "```console") and not inside
             elif inside and line.startswith("$ "):
                 found.append(line[2:])
+            elif re.match(r"    (spgo|sptdump|sptaggregate) ", line):
+                found.append(line[4:])
         elif line.startswith(".Sh"):
             inside = line.strip() == ".Sh EXAMPLES"
         elif inside and line.startswith(".Dl $ "):
-            found.append(line[6:].replace("\\&", "").replace("\\(dq", '"').replace("\\(rs", "\\").replace("\\-", "-")
+            found.append(line[6:].replace("\\&", "").replace("\\(dq", '"').replace("\\(rs", "\\").replace("\\(aq", "'").replace("\\-", "-")
                          .replace("\\e", "\\"))
     return found
 

@@ -1,3 +1,4 @@
+/* ETL bytes field by field: see etl_raw.h. */
 #include "etl_raw.h"
 
 #include <string.h>

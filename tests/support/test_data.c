@@ -1,3 +1,4 @@
+/* Finding test data: see test_data.h. */
 #include "test_data.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* Folders and child processes for tests: see test_folder.h. */
 #include "test_folder.h"
 
 #include "test_data.h"

@@ -41,8 +41,7 @@ typedef struct recorder {
 static void add(recorder *r, const etl_event_head *head)
 {
     spgo_error err;
-    if (r->payload.failed ||
-        etl_writer_add(r->w, head, bytes_span(&r->payload), &err) != SPGO_OK) {
+    if (r->payload.failed || etl_writer_add(r->w, head, bytes_span(&r->payload), &err) != SPGO_OK) {
         fprintf(stderr, "record_steps: %s\n", err.sentence);
         exit(1);
     }
@@ -73,10 +72,17 @@ static void add_identity(recorder *r, const image *i)
     if (!ok)
         return;
     const char *name = strrchr(i->path, '/') + 1;
-    etl_image_id id = {.base = i->base, .size = i->end - i->base, .pid = (uint32_t)r->pid,
-                       .id = elf.id, .pdb = {name, strlen(name)}};
-    const etl_event_head head = {.type = ETL_FULL64, .time = r->time, .pid = id.pid, .tid = id.pid,
-                                 .guid = ETL_GUID_IMAGE_ID, .version = 2};
+    etl_image_id id = {.base = i->base,
+                       .size = i->end - i->base,
+                       .pid = (uint32_t)r->pid,
+                       .id = elf.id,
+                       .pdb = {name, strlen(name)}};
+    const etl_event_head head = {.type = ETL_FULL64,
+                                 .time = r->time,
+                                 .pid = id.pid,
+                                 .tid = id.pid,
+                                 .guid = ETL_GUID_IMAGE_ID,
+                                 .version = 2};
     etl_event_head rsds = head;
     rsds.opcode = 0x24;
     etl_encode_image_id(&r->payload, &id, name, 8);
@@ -93,7 +99,8 @@ static void add_image(recorder *r, const image *i)
     add_hook(r, ETL_SYSTEM64, 0x030A, 3);
 }
 
-/* Takes in what the program has mapped since the last look; the first line of a file is its base. */
+/* Takes in what the program has mapped since the last look; the first line of a file is its base.
+ */
 static void look_at_maps(recorder *r)
 {
     char name[64], line[1024];
@@ -231,8 +238,8 @@ static void begin_trace(recorder *r, const char *program)
     etl_thread t = {.pid = p.pid, .tid = p.pid};
     etl_encode_thread(&r->payload, &t, "", 4, 8);
     add_hook(r, ETL_SYSTEM64, 0x0501, 4);
-    etl_interval i = {.source = SOURCE, .new_interval = (uint32_t)r->period,
-                      .old_interval = (uint32_t)r->period};
+    etl_interval i = {
+        .source = SOURCE, .new_interval = (uint32_t)r->period, .old_interval = (uint32_t)r->period};
     etl_encode_interval(&r->payload, &i, "BranchInstructionRetired", 3);
     add_hook(r, ETL_SYSTEM64, 0x0F49, 3);
     look_at_maps(r);
@@ -247,7 +254,9 @@ int main(int argc, char **argv)
     os_output *file;
     spgo_error err;
     recorder r = {.time = 10000, .period = strtoull(argv[2], NULL, 10)};
-    etl_writer_opts opts = {.compress = true, .cpu_count = 1, .start_time = 10000,
+    etl_writer_opts opts = {.compress = true,
+                            .cpu_count = 1,
+                            .start_time = 10000,
                             .start_filetime = UINT64_C(134000000000000000)};
     if (r.period == 0 || os_output_open(argv[1], &file, &err) != SPGO_OK ||
         etl_writer_new(os_output_sink(file), &opts, &r.w, &err) != SPGO_OK) {

@@ -815,6 +815,33 @@ static void samples_say_why_they_are_not_used(void **state)
     run_free(&r);
 }
 
+/* A record that names the wrong process shows by its addresses, while that other image is there. */
+static void branches_of_another_process_are_told_from_unknown_code(void **state)
+{
+    enum { OTHER_PID = 4000 };
+    hand h;
+    run r;
+    hand_open(&h, NULL);
+    hand_app(&h);
+    hand_process(&h, OTHER_PID, OTHER_PID + 4, "other.exe");
+    hand_image(&h, 0x030A, 0x555500000000, OTHER_PID, "\\other.exe");
+    static const uint32_t pairs[][2] = {{UINT32_MAX, UINT32_MAX},
+                                        {APP_SIZE + 16, APP_SIZE + 32},
+                                        {UINT32_MAX, APP_SIZE + 16},
+                                        {0x1000, UINT32_MAX},
+                                        {0x1000, 0x2000}};
+    hand_lbr(&h, hand_timer(&h, APP_BASE + 0x1000, APP_TID), 0, pairs, 5);
+    hand_image(&h, 0x1402, 0x555500000000, OTHER_PID, "\\other.exe");
+    hand_lbr(&h, hand_timer(&h, APP_BASE + 0x1000, APP_TID), 0, pairs, 5);
+    hand_run(&h, state, &r);
+    const aggregate_part *p = &r.tally.parts[TRACE_BRANCHES];
+    assert_int_equal(p->used, 2);
+    assert_int_equal(p->dropped[AGGREGATE_CROSS_MODULE], 2);
+    assert_int_equal(p->dropped[AGGREGATE_WRONG_PROCESS], 2);
+    assert_int_equal(p->dropped[AGGREGATE_NO_IMAGE], 1 + 3);
+    run_free(&r);
+}
+
 /* ------------------------------------------------------------------ identities */
 
 static spgo_image_id id_of_digit(uint8_t digit)
@@ -1032,6 +1059,7 @@ int main(void)
         cmocka_unit_test(stack_keys_are_used_before_they_are_defined),
         cmocka_unit_test(one_key_of_many_processes_reaches_all_of_them),
         cmocka_unit_test(samples_say_why_they_are_not_used),
+        cmocka_unit_test(branches_of_another_process_are_told_from_unknown_code),
         cmocka_unit_test(an_identity_is_not_lent_to_another_image),
         cmocka_unit_test(an_identity_with_a_time_of_its_own_is_found),
         cmocka_unit_test(an_identity_is_shared_by_path_and_size),

@@ -5,6 +5,8 @@
 
 #include <format/perfdata/perfdata.h>
 
+#include <unistd.h>
+
 /* ------------------------------------------------------------------ the model */
 
 enum { PARENT_PID = 1000 };
@@ -313,6 +315,26 @@ static void an_rva_counts_from_where_the_file_would_begin(void **state)
     run_free(&r);
 }
 
+/* A recorded path is opened where it stands, but not one that names another machine on Windows. */
+static void a_recorded_path_is_not_followed_to_another_machine(void **state)
+{
+    char self[4096] = "/";
+    ssize_t len = readlink("/proc/self/exe", self + 1, sizeof self - 2);
+    assert_true(len > 0);
+    self[1 + len] = '\0';
+    for (size_t slashes = 1; slashes <= 2; slashes++) {
+        hand h;
+        run r;
+        hand_open(&h, true, 0, 0);
+        hand_map(&h, 7, 100, TEXT, self + 2 - slashes, 0xAA);
+        hand_sample(&h, 7, 150, TEXT + 0x10);
+        hand_run(&h, state, &r, NULL);
+        /* that it is another build, and that the right one is not at hand */
+        assert_int_equal(r.findings, slashes == 1 ? 2 : 1);
+        run_free(&r);
+    }
+}
+
 static void a_fork_copies_and_an_exec_drops(void **state)
 {
     hand h;
@@ -596,6 +618,7 @@ int main(void)
         cmocka_unit_test(without_times_the_place_in_the_file_decides),
         cmocka_unit_test(with_times_the_place_in_the_file_does_not_matter),
         cmocka_unit_test(an_rva_counts_from_where_the_file_would_begin),
+        cmocka_unit_test(a_recorded_path_is_not_followed_to_another_machine),
         cmocka_unit_test(a_fork_copies_and_an_exec_drops),
         cmocka_unit_test(a_process_goes_by_its_command_or_its_image),
         cmocka_unit_test(build_ids_come_from_the_map_or_from_the_table),

@@ -55,7 +55,9 @@ static inline void facts_add(facts *f, const char *program, fact_kind kind, uint
     }
     fact *e = &f->list[f->count++];
     memset(e, 0, sizeof *e);
-    snprintf(e->program, sizeof e->program, "%s", program);
+    size_t len = strlen(program);
+    assert_in_range(len, 0, sizeof e->program - 1);
+    memcpy(e->program, program, len);
     e->kind = kind;
     e->a = a;
     e->b = b;

@@ -52,7 +52,11 @@ static void numbers(void **state)
     out_u64(&f->o, UINT64_MAX);
     out_u64_width(&f->o, 7, 4);
     out_u64_width(&f->o, 12345, 4);
-    expect(f, "0 18446744073709551615   712345");
+    out_u64_fixed(&f->o, 42, 9);
+    out_u64_fixed(&f->o, 1234, 2);
+    out_u64_fixed(&f->o, UINT64_MAX, 20);
+    expect(f, "0 18446744073709551615   712345"
+              "0000000423418446744073709551615");
 }
 
 static void hexadecimal(void **state)
@@ -86,6 +90,26 @@ static void names_cannot_steer_a_terminal(void **state)
     out_str(&f->o, (spgo_str){NULL, 0});
     out_name(&f->o, text_str("\t"));
     expect(f, "\\x09");
+}
+
+static void quoted_text_can_be_told_from_the_rest(void **state)
+{
+    fixture *f = *state;
+    out_quoted(&f->o, text_str("C:\\a \"b\" \x1B \xC3\xA4\xFF"));
+    expect(f, "\"C:\\\\a \\\"b\\\" \\x1b \xC3\xA4\\xff\"");
+    out_quoted(&f->o, (spgo_str){NULL, 0});
+    expect(f, "\"\"");
+}
+
+static void signed_numbers(void **state)
+{
+    fixture *f = *state;
+    const int64_t values[] = {0, -1, 1, INT64_MAX, INT64_MIN};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        out_i64(&f->o, values[i]);
+        out_text(&f->o, " ");
+    }
+    expect(f, "0 -1 1 9223372036854775807 -9223372036854775808 ");
 }
 
 static void printf_takes_any_length(void **state)
@@ -131,7 +155,8 @@ static void a_refused_write_sticks(void **state)
     (void)state;
     unsigned calls = 0;
     out o;
-    assert_int_equal(out_init(&o, (spgo_sink){.ctx = &calls, .write = refuse_second}, NULL), SPGO_OK);
+    assert_int_equal(out_init(&o, (spgo_sink){.ctx = &calls, .write = refuse_second}, NULL),
+                     SPGO_OK);
     out_text(&o, "a");
     assert_true(out_flush(&o));
     out_text(&o, "b");
@@ -223,6 +248,8 @@ int main(void)
         WITH(numbers),
         WITH(hexadecimal),
         WITH(names_cannot_steer_a_terminal),
+        WITH(quoted_text_can_be_told_from_the_rest),
+        WITH(signed_numbers),
         WITH(printf_takes_any_length),
         WITH(all_bytes_pass_in_order),
         cmocka_unit_test(a_refused_write_sticks),

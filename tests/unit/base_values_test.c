@@ -180,6 +180,8 @@ static void errors_keep_what_went_wrong(void **state)
     assert_int_equal(err.sys_errno, ENOENT);
     assert_true(err.offset == SPGO_NO_OFFSET);
     assert_memory_equal(err.sentence, "cannot open a: ", 15);
+    spgo_fail_sys(&err, ENOENT, "file", "cannot open %s; look again", "a");
+    assert_string_equal(err.sentence, "cannot open a: No such file or directory; look again");
     assert_int_equal(spgo_fail_nomem(&err, "arena", 4096), SPGO_NOMEM);
     assert_non_null(strstr(err.sentence, "4096"));
 }

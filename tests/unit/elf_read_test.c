@@ -222,6 +222,15 @@ static void test_rva_is_the_same_wherever_the_image_is_linked(void **state)
         expect_rva(&image, 0x1510, 0x3510);
         assert_false(elf_rva_from_file_offset(&image, 0x1610, &rva));
         assert_false(elf_rva_from_file_offset(&image, UINT64_MAX, &rva));
+        /* the code is [0x1010, 0x1510), at RVA 0x2010; maps begin at pages */
+        assert_true(elf_rva_of_map(&image, 0x1000, 0x1000, &rva));
+        assert_int_equal(rva, 0x2000);
+        assert_true(elf_rva_of_map(&image, 0x1000, UINT64_MAX, &rva));
+        assert_true(elf_rva_of_map(&image, 0, 0x1011, &rva));
+        assert_int_equal(rva, 0x1000);
+        assert_false(elf_rva_of_map(&image, 0, 0x1010, &rva));
+        assert_false(elf_rva_of_map(&image, 0x1510, 0x1000, &rva));
+        assert_false(elf_rva_of_map(&image, UINT64_MAX, 0x1000, &rva));
         bytes_free(&b);
     }
 }
@@ -428,6 +437,9 @@ static void test_a_real_program(void **state)
     assert_int_equal(image.segment_count, 4);
     assert_int_equal(image.base_vaddr, 0);
     expect_rva(&image, 0x2f2f0, 0x302f0); /* its code */
+    uint64_t rva;
+    assert_true(elf_rva_of_map(&image, 0x2f000, 0xeb000, &rva));
+    assert_int_equal(rva, 0x30000);
     test_data_free(file);
 }
 

@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <base/limits.h>
 #include <base/reader.h>
 #include <base/text.h>
 #include <format/etl/etl_dump.h>
+#include <format/etl/etl_tally.h>
 #include <format/etl/etl_internal.h>
 
 #include "etl_raw.h"
@@ -456,19 +458,27 @@ static void a_damaged_compressed_buffer_gives_what_expands(void **state)
     etl_close(f);
 }
 
-static void a_buffer_that_claims_to_expand_without_bound_is_left_out(void **state)
+static void buffers_that_claim_to_expand_without_bound_are_left_out(void **state)
 {
+    enum { FIT = LIMIT_ETL_EXPANDED_BYTES / LIMIT_ETL_BUFFER_BYTES, COUNT = FIT + 2 };
     (void)state;
-    build_compressed(2);
-    uint32_t claimed = 1024 * load_u32(file_bytes.ptr + 1024) + 8;
-    bytes_set_u32(&file_bytes, 1024 + 4, claimed);
-    bytes_set_u32(&file_bytes, 1024 + 0x30, claimed);
+    build_compressed(COUNT);
+    bytes_set_u32(&file_bytes, 72 + 32, LIMIT_ETL_BUFFER_BYTES); /* the logger's buffer size */
+    size_t at[COUNT];
+    at[0] = 1024;
+    for (size_t i = 0; i < COUNT; i++) {
+        bytes_set_u32(&file_bytes, at[i] + 4, LIMIT_ETL_BUFFER_BYTES);
+        bytes_set_u32(&file_bytes, at[i] + 0x30, LIMIT_ETL_BUFFER_BYTES);
+        if (i + 1 < COUNT)
+            at[i + 1] = at[i] + load_u32(file_bytes.ptr + at[i]);
+    }
     etl_file *f = open_built();
-    uint64_t bad;
-    assert_one_finding(SPGO_CORRUPT, 1024 + 4);
-    assert_int_equal(etl_buffer_count(f), 3);
-    assert_int_equal(count_records(f, &bad), 1 + 5);
-    assert_int_equal(bad, 1);
+    assert_int_equal(etl_buffer_count(f), 1 + COUNT);
+    assert_int_equal(etl_get_buffer(f, FIT)->data_end, LIMIT_ETL_BUFFER_BYTES);
+    assert_int_equal(etl_get_buffer(f, FIT + 1)->data_end, ETL_BUFFER_HEADER_SIZE);
+    assert_int_equal(findings.total, 2);
+    assert_int_equal(findings.kept[0].code, SPGO_LIMIT);
+    assert_int_equal(findings.kept[0].offset, at[FIT] + 4);
     etl_close(f);
 }
 
@@ -1147,7 +1157,7 @@ int main(void)
         T(compressed_buffers_expand),
         T(a_cut_compressed_buffer_gives_what_expands),
         T(a_damaged_compressed_buffer_gives_what_expands),
-        T(a_buffer_that_claims_to_expand_without_bound_is_left_out),
+        T(buffers_that_claim_to_expand_without_bound_are_left_out),
         T(compressed_files_are_searched_for_the_next_buffer),
         T(hook_records),
         T(classic_records),

@@ -12,6 +12,7 @@
 #include <base/guid.h>
 #include <base/text.h>
 #include <format/etl/etl_dump.h>
+#include <format/etl/etl_tally.h>
 #include <format/etl/etl_internal.h>
 
 enum { FILE_COUNT = 22, LINE_MAX_COUNT = 1024 };
@@ -175,6 +176,7 @@ static void payloads_are_read_to_their_last_byte(void **state)
         etl_event event;
         size_t count;
     } wanted[] = {
+        {ETL_EV_HEADER, 22},
         {ETL_EV_PROCESS_START, 23},
         {ETL_EV_PROCESS_END, 68},
         {ETL_EV_PROCESS_DC_START, 358},

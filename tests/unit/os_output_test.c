@@ -217,7 +217,8 @@ static void assert_refused(const char *path, spgo_code code, int sys, const char
     assert_int_equal(os_output_open(path, &out, &err), code);
     assert_null(out);
     assert_int_equal(err.sys_errno, sys);
-    assert_non_null(strstr(err.sentence, path));
+    if (*path) /* the caller puts it before the sentence */
+        assert_null(strstr(err.sentence, path));
     assert_non_null(strstr(err.sentence, says));
 }
 
@@ -260,8 +261,8 @@ static void a_device_gets_the_bytes_at_the_commit(void **state)
     spgo_error err;
     assert_int_equal(os_output_commit(out, &err), SPGO_IO);
     assert_int_equal(err.sys_errno, ENOSPC);
-    assert_non_null(strstr(err.sentence, "/dev/full"));
-    assert_non_null(strstr(err.sentence, "free some space"));
+    assert_memory_equal(err.sentence, "cannot be written: ", 19);
+    assert_non_null(strstr(err.sentence, "; free some space"));
     out = open_or_fail("/dev/null");
     assert_true(put(out, "text"));
     assert_int_equal(os_output_commit(out, NULL), SPGO_OK);
@@ -317,7 +318,7 @@ static int write_until_refused(const char *path, int expected_errno)
         return 102; /* the error must stick */
     spgo_error err;
     if (os_output_commit(out, &err) != SPGO_IO || err.sys_errno != expected_errno ||
-        !strstr(err.sentence, path))
+        strstr(err.sentence, path))
         return 103;
     return accepted;
 }

@@ -70,4 +70,9 @@ spgo_code elf_read(spgo_span bytes, elf_image *out, spgo_error *err);
  * executable one counts, then the first. */
 bool elf_rva_from_file_offset(const elf_image *image, uint64_t file_off, uint64_t *rva);
 
+/* The RVA of the start of an executable mapping of `size` bytes from file_off on, which begins at a
+ * page and so may begin with bytes of another segment: by the first executable segment that the
+ * mapping shows. False if it shows none. */
+bool elf_rva_of_map(const elf_image *image, uint64_t file_off, uint64_t size, uint64_t *rva);
+
 #endif

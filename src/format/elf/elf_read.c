@@ -25,7 +25,8 @@ enum {
 
     /* e_phnum: the number did not fit and stands in the first section header's sh_info. */
     PN_XNUM = 0xffff,
-    PAGE_SIZE_MIN = 4096
+    PAGE_SIZE_MIN = 4096,
+    PAGE_SIZE_MAX = 64 * 1024
 };
 
 /* A table of the file: program headers or section headers. */
@@ -309,4 +310,24 @@ bool elf_rva_from_file_offset(const elf_image *image, uint64_t file_off, uint64_
         return false;
     *rva = found->vaddr + (file_off - found->offset) - image->base_vaddr;
     return true;
+}
+
+/* Do [a, a + a_size) and [b, b + b_size) overlap? Their ends may lie behind 2^64. */
+static bool overlaps(uint64_t a, uint64_t a_size, uint64_t b, uint64_t b_size)
+{
+    return a < b ? b - a < a_size : a - b < b_size;
+}
+
+bool elf_rva_of_map(const elf_image *image, uint64_t file_off, uint64_t size, uint64_t *rva)
+{
+    for (size_t i = 0; i < image->segment_count; i++) {
+        const elf_segment *s = &image->segments[i];
+        bool starts_too_late = s->offset > file_off && s->offset - file_off > PAGE_SIZE_MAX;
+        if (!(s->flags & ELF_SEGMENT_EXECUTE) || starts_too_late ||
+            !overlaps(s->offset, s->file_size, file_off, size))
+            continue;
+        *rva = s->vaddr - s->offset + file_off - image->base_vaddr;
+        return true;
+    }
+    return false;
 }

@@ -241,6 +241,33 @@ typedef enum etl_event {
 
 etl_event etl_record_event(const etl_record *r);
 
+/* Events whose payloads have one layout, and so one decoder. */
+typedef enum etl_family {
+    ETL_FAMILY_NONE, /* of unknown events, and of those without fields */
+    ETL_FAMILY_HEADER,
+    ETL_FAMILY_EXTENSION,
+    ETL_FAMILY_PROCESS,
+    ETL_FAMILY_THREAD,
+    ETL_FAMILY_THREAD_NAME,
+    ETL_FAMILY_CSWITCH,
+    ETL_FAMILY_IMAGE,
+    ETL_FAMILY_IMAGE_ID,
+    ETL_FAMILY_FILE_VERSION,
+    ETL_FAMILY_BUILD_INFO,
+    ETL_FAMILY_VOLUME,
+    ETL_FAMILY_SAMPLE,
+    ETL_FAMILY_SAMPLE_CACHE,
+    ETL_FAMILY_PMC_NAMES,
+    ETL_FAMILY_INTERVAL,
+    ETL_FAMILY_SYSCALL,
+    ETL_FAMILY_MARK,
+    ETL_FAMILY_LBR,
+    ETL_FAMILY_STACK,
+    ETL_FAMILY_COUNT
+} etl_family;
+
+etl_family etl_record_family(const etl_record *r);
+
 /* "Process/Start", "Image/DCStart", "PerfInfo/Sample", "LastBranch/LBR", ...; never NULL. */
 const char *etl_event_name(etl_event e);
 

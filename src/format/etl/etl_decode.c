@@ -11,7 +11,7 @@
 
 #include <format/etl/etl_internal.h>
 
-enum { SID_MAX_AUTHORITIES = 15 };
+enum { SID_MAX_AUTHORITIES = 15, TIME_ZONE_SIZE = 172 };
 
 static reader payload_reader(const etl_record *r)
 {
@@ -57,6 +57,54 @@ static bool decode(const layout *l, const etl_record *r, void *out, size_t *used
     if (used)
         *used = c.pos;
     return ok;
+}
+
+/* ------------------------------------------------------------------ the header event */
+
+void etl_read_header(reader *c, unsigned ptr_size, etl_header *h)
+{
+    h->buffer_size = reader_u32(c);
+    h->os_major = reader_u8(c);
+    h->os_minor = reader_u8(c);
+    h->layout_major = reader_u8(c);
+    h->layout_minor = reader_u8(c);
+    h->os_build = reader_u32(c);
+    h->cpu_count = reader_u32(c);
+    h->end_filetime = reader_u64(c);
+    h->timer_resolution_100ns = reader_u32(c);
+    h->maximum_file_size = reader_u32(c);
+    h->log_file_mode = reader_u32(c);
+    h->buffers_written = reader_u32(c);
+    h->start_buffers = reader_u32(c);
+    h->pointer_size = reader_u32(c);
+    h->events_lost = reader_u32(c);
+    h->cpu_mhz = reader_u32(c);
+    reader_skip(c, 2 * ptr_size); /* stale pointers to the names */
+    h->utc_bias_minutes = (int32_t)reader_u32(c);
+    reader_skip(c, TIME_ZONE_SIZE - 4);
+    reader_skip(c, (8 - c->pos % 8) % 8);
+    h->boot_filetime = reader_u64(c);
+    h->perf_freq = reader_u64(c);
+    h->start_filetime = reader_u64(c);
+    h->clock_type = reader_u32(c);
+    h->buffers_lost = reader_u32(c);
+}
+
+static bool read_header(reader *c, const etl_record *r, unsigned ptr_size, void *out)
+{
+    (void)r;
+    etl_header_event *e = out;
+    etl_read_header(c, ptr_size, &e->header);
+    e->session_name = reader_utf16z(c);
+    e->log_file_name = reader_utf16z(c);
+    return c->code == SPGO_OK;
+}
+
+static const layout header_layout = {read_header, sizeof(etl_header_event), false};
+
+bool etl_decode_header(const etl_record *r, etl_header_event *out)
+{
+    return decode(&header_layout, r, out, NULL);
 }
 
 /* ------------------------------------------------------------------ processes, threads */
@@ -173,7 +221,7 @@ static const layout thread_name_layout = {read_thread_name, sizeof(etl_thread), 
 
 bool etl_decode_thread(const etl_record *r, etl_thread *out)
 {
-    bool is_name = etl_record_event(r) == ETL_EV_THREAD_NAME;
+    bool is_name = etl_record_family(r) == ETL_FAMILY_THREAD_NAME;
     return decode(is_name ? &thread_name_layout : &thread_layout, r, out, NULL);
 }
 
@@ -460,6 +508,7 @@ bool etl_decode_stack(const etl_record *r, etl_stack *out)
 /* ------------------------------------------------------------------ how much of it */
 
 typedef union any_event {
+    etl_header_event header;
     etl_process process;
     etl_thread thread;
     etl_cswitch cswitch;
@@ -474,65 +523,27 @@ typedef union any_event {
     etl_stack stack;
 } any_event;
 
-static const layout *layout_of(etl_event e)
-{
-    switch (e) {
-    case ETL_EV_PROCESS_START:
-    case ETL_EV_PROCESS_END:
-    case ETL_EV_PROCESS_DC_START:
-    case ETL_EV_PROCESS_DC_END:
-    case ETL_EV_PROCESS_DEFUNCT:
-        return &process_layout;
-    case ETL_EV_THREAD_START:
-    case ETL_EV_THREAD_END:
-    case ETL_EV_THREAD_DC_START:
-    case ETL_EV_THREAD_DC_END:
-        return &thread_layout;
-    case ETL_EV_THREAD_NAME:
-        return &thread_name_layout;
-    case ETL_EV_CSWITCH:
-        return &cswitch_layout;
-    case ETL_EV_IMAGE_LOAD:
-    case ETL_EV_IMAGE_UNLOAD:
-    case ETL_EV_IMAGE_DC_START:
-    case ETL_EV_IMAGE_DC_END:
-        return &image_layout;
-    case ETL_EV_IMAGE_ID:
-    case ETL_EV_IMAGE_NO_DEBUG:
-    case ETL_EV_IMAGE_RSDS:
-    case ETL_EV_IMAGE_ILRSDS:
-        return &image_id_layout;
-    case ETL_EV_IMAGE_FILE_VERSION:
-        return &file_version_layout;
-    case ETL_EV_BUILD_INFO:
-        return &build_info_layout;
-    case ETL_EV_SYSTEM_PATHS:
-    case ETL_EV_VOLUME_MAPPING:
-        return &volume_layout;
-    case ETL_EV_SAMPLED_PROFILE:
-    case ETL_EV_PMC_INTERRUPT:
-        return &sample_layout;
-    case ETL_EV_INTERVAL_SET:
-    case ETL_EV_INTERVAL_DC_START:
-    case ETL_EV_INTERVAL_DC_END:
-        return &interval_layout;
-    case ETL_EV_LBR:
-        return &lbr_layout;
-    case ETL_EV_STACK:
-    case ETL_EV_STACK_KEY_KERNEL:
-    case ETL_EV_STACK_KEY_USER:
-    case ETL_EV_STACK_KEY_CREATE:
-    case ETL_EV_STACK_KEY_DELETE:
-    case ETL_EV_STACK_KEY_RUNDOWN:
-        return &stack_layout;
-    default:
-        return NULL;
-    }
-}
+/* Lists that fill their payload, whatever its length, are not among them. */
+static const layout *const layouts[ETL_FAMILY_COUNT] = {
+    [ETL_FAMILY_HEADER] = &header_layout,
+    [ETL_FAMILY_PROCESS] = &process_layout,
+    [ETL_FAMILY_THREAD] = &thread_layout,
+    [ETL_FAMILY_THREAD_NAME] = &thread_name_layout,
+    [ETL_FAMILY_CSWITCH] = &cswitch_layout,
+    [ETL_FAMILY_IMAGE] = &image_layout,
+    [ETL_FAMILY_IMAGE_ID] = &image_id_layout,
+    [ETL_FAMILY_FILE_VERSION] = &file_version_layout,
+    [ETL_FAMILY_BUILD_INFO] = &build_info_layout,
+    [ETL_FAMILY_VOLUME] = &volume_layout,
+    [ETL_FAMILY_SAMPLE] = &sample_layout,
+    [ETL_FAMILY_INTERVAL] = &interval_layout,
+    [ETL_FAMILY_LBR] = &lbr_layout,
+    [ETL_FAMILY_STACK] = &stack_layout,
+};
 
 bool etl_payload_used(const etl_record *r, size_t *used)
 {
     any_event any;
-    const layout *l = layout_of(etl_record_event(r));
+    const layout *l = layouts[etl_record_family(r)];
     return l && decode(l, r, &any, used);
 }

@@ -18,7 +18,7 @@ void etl_dump_buffer(out *o, json *j, const etl_file *f, size_t index);
 
 /* "Process/Start", or for kinds without a name "0x0B15", "<guid>/op/id": never empty. */
 enum { ETL_KIND_NAME_SIZE = 80 };
-void etl_kind_name(char out_text[ETL_KIND_NAME_SIZE], const etl_record *r);
+void etl_kind_name(char text[ETL_KIND_NAME_SIZE], const etl_record *r);
 
 /*
  * The payload's fields in the order of the format's description. Text: ` name=value` pairs, each
@@ -26,18 +26,5 @@ void etl_kind_name(char out_text[ETL_KIND_NAME_SIZE], const etl_record *r);
  * hexadecimal digits: ` payload=...`; what a newer version has appended appears as ` rest=...`.
  */
 void etl_dump_record_fields(out *o, json *j, const etl_record *r);
-
-/* How many records there are of each kind: header type, hook or GUID, opcode, id, version. */
-typedef struct etl_tally etl_tally;
-etl_tally *etl_tally_new(void);                        /* NULL: no memory */
-bool etl_tally_add(etl_tally *t, const etl_record *r); /* false: no memory, not counted */
-size_t etl_tally_kind_count(const etl_tally *t);
-/*
- * Text: one line per kind, sorted: header type, hook ("0x0F2E") or GUID (lower case, no braces),
- * opcode, id, version, number, separated by tabs; opcode is empty for hooks and id for all but
- * EVENT_HEADER records. JSON: a member "kinds", an array of objects.
- */
-bool etl_dump_tally(out *o, json *j, const etl_tally *t); /* false: no memory, nothing written */
-void etl_tally_free(etl_tally *t);                        /* NULL is fine */
 
 #endif

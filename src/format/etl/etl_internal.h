@@ -18,6 +18,7 @@ struct etl_file {
     etl_header header;
     etl_buffer *buffers;
     size_t buffer_count, buffer_cap;
+    uint64_t expanded_bytes; /* of all compressed buffers */
     arena *names;
 };
 
@@ -29,6 +30,16 @@ size_t xpress_expand_some(spgo_span in, uint8_t *out, size_t out_len, size_t *us
 
 /* The raw time of a buffer's first timed record; false if it has none. *is_empty: no record. */
 bool etl_buffer_first_time(const etl_file *f, size_t index, uint64_t *time);
+
+/* Reads the payload of a header event up to its names; fields that are not there stay 0. */
+void etl_read_header(reader *c, unsigned ptr_size, etl_header *h);
+
+/* The header event as a record, for the dump. The names stand outside of `header`, as UTF-16LE. */
+typedef struct etl_header_event {
+    etl_header header;
+    spgo_span session_name, log_file_name;
+} etl_header_event;
+bool etl_decode_header(const etl_record *r, etl_header_event *out);
 
 /* How many bytes of the payload its event's layout covers; false if the event has no decoder or
  * the payload breaks the layout. */

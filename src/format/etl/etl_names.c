@@ -62,7 +62,7 @@ static uint32_t key_of(const etl_record *r)
 etl_event etl_record_event(const etl_record *r)
 {
     switch (key_of(r)) {
-#define ETL_EVENT(class, opcode, event, name)                                                      \
+#define ETL_EVENT(class, opcode, event, family, name)                                              \
     case KEY(class, opcode):                                                                       \
         return ETL_EV_##event;
 #define ETL_ALIAS(class, opcode, event)                                                            \
@@ -74,11 +74,20 @@ etl_event etl_record_event(const etl_record *r)
     }
 }
 
+etl_family etl_record_family(const etl_record *r)
+{
+    static const uint8_t families[ETL_EV_COUNT] = {
+#define ETL_EVENT(class, opcode, event, family, name) [ETL_EV_##event] = ETL_FAMILY_##family,
+#include <format/etl/etl_names.def>
+    };
+    return (etl_family)families[etl_record_event(r)];
+}
+
 const char *etl_event_name(etl_event e)
 {
     static const char *const names[ETL_EV_COUNT] = {
         [ETL_EV_UNKNOWN] = "Unknown",
-#define ETL_EVENT(class, opcode, event, name) [ETL_EV_##event] = name,
+#define ETL_EVENT(class, opcode, event, family, name) [ETL_EV_##event] = name,
 #include <format/etl/etl_names.def>
     };
     return (unsigned)e < ETL_EV_COUNT ? names[e] : names[ETL_EV_UNKNOWN];

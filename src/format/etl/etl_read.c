@@ -17,7 +17,6 @@
 enum {
     EVENT_OFF = ETL_BUFFER_HEADER_SIZE, /* of the header event, the first record */
     EVENT_HEADER_SIZE = 32,
-    TIME_ZONE_SIZE = 172,
     FORMAT_XPRESS = 3 /* compression formats as RtlDecompressBuffer numbers them */
 };
 
@@ -113,31 +112,7 @@ static spgo_code read_header_event(etl_file *f, diag *d, spgo_error *err)
 
     etl_header *h = &f->header;
     h->first_time = load_u64(event + 0x10);
-    h->buffer_size = reader_u32(&c);
-    h->os_major = reader_u8(&c);
-    h->os_minor = reader_u8(&c);
-    h->layout_major = reader_u8(&c);
-    h->layout_minor = reader_u8(&c);
-    h->os_build = reader_u32(&c);
-    h->cpu_count = reader_u32(&c);
-    h->end_filetime = reader_u64(&c);
-    h->timer_resolution_100ns = reader_u32(&c);
-    h->maximum_file_size = reader_u32(&c);
-    h->log_file_mode = reader_u32(&c);
-    h->buffers_written = reader_u32(&c);
-    h->start_buffers = reader_u32(&c);
-    h->pointer_size = reader_u32(&c);
-    h->events_lost = reader_u32(&c);
-    h->cpu_mhz = reader_u32(&c);
-    reader_skip(&c, 2 * ptr_size); /* stale pointers to the names */
-    h->utc_bias_minutes = (int32_t)reader_u32(&c);
-    reader_skip(&c, TIME_ZONE_SIZE - 4);
-    reader_skip(&c, (8 - c.pos % 8) % 8);
-    h->boot_filetime = reader_u64(&c);
-    h->perf_freq = reader_u64(&c);
-    h->start_filetime = reader_u64(&c);
-    h->clock_type = reader_u32(&c);
-    h->buffers_lost = reader_u32(&c);
+    etl_read_header(&c, ptr_size, h);
     if (c.code && end < EVENT_OFF + size_bytes)
         return spgo_fail(err, SPGO_TRUNCATED, "etl.header", f->bytes.len,
                          "the file ends inside the header event, after %zu bytes; copy it again",
@@ -277,16 +252,31 @@ static uint32_t data_end(const raw_buffer *b, uint32_t size_max, uint64_t at, di
     return b->flags & ETL_FLAG_COMPRESSED ? ETL_BUFFER_HEADER_SIZE : size_max;
 }
 
-/* How large an expanded buffer may be: the logger's buffer size, if it can be believed, but no more
- * than events can shrink, or a small file could ask for hours of expanding. */
-static uint32_t expanded_max(const etl_file *f, uint32_t packed_size)
+/* How large an expanded buffer may be: the logger's buffer size, if it can be believed. */
+static uint32_t expanded_max(const etl_file *f)
 {
     enum { USUAL_MAX = 1 << 20 };
-    uint64_t by_ratio = (uint64_t)packed_size * LIMIT_ETL_EXPANSION;
-    uint32_t max = f->header.buffer_size > USUAL_MAX ? f->header.buffer_size : USUAL_MAX;
-    if (max > LIMIT_ETL_BUFFER_BYTES)
-        max = LIMIT_ETL_BUFFER_BYTES;
-    return max < by_ratio ? max : (uint32_t)by_ratio;
+    uint32_t size = f->header.buffer_size;
+    if (size > LIMIT_ETL_BUFFER_BYTES)
+        return LIMIT_ETL_BUFFER_BYTES;
+    return size > USUAL_MAX ? size : USUAL_MAX;
+}
+
+/* The end of a compressed buffer's records. Few bytes can claim to expand to many: beyond what all
+ * buffers of a file of this size may expand to, none is expanded any more. */
+static uint32_t expanded_end(etl_file *f, const raw_buffer *b, uint64_t at, diag *d)
+{
+    uint64_t max = LIMIT_ETL_EXPANDED_BYTES + LIMIT_ETL_EXPANSION * (uint64_t)f->bytes.len;
+    uint32_t end = data_end(b, expanded_max(f), at, d);
+    if (end <= max - f->expanded_bytes) {
+        f->expanded_bytes += end;
+        return end;
+    }
+    diag_add(d, SPGO_LIMIT, at + 4,
+             "the buffer would expand to %" PRIu32 " bytes, and with those before it to more than "
+             "the %" PRIu64 " that a file of %zu bytes may; it is left out",
+             end, max, f->bytes.len);
+    return ETL_BUFFER_HEADER_SIZE;
 }
 
 static spgo_code add_buffer(etl_file *f, uint64_t at, uint32_t size, bool is_cut, diag *d,
@@ -304,9 +294,7 @@ static spgo_code add_buffer(etl_file *f, uint64_t at, uint32_t size, bool is_cut
     raw_buffer raw = read_raw(p);
     bool compressed = raw.flags & ETL_FLAG_COMPRESSED;
     uint32_t size_max = is_cut && raw.size > size ? raw.size : size;
-    if (compressed)
-        size_max = expanded_max(f, size_max);
-    uint32_t end = data_end(&raw, size_max, at, d);
+    uint32_t end = compressed ? expanded_end(f, &raw, at, d) : data_end(&raw, size_max, at, d);
     f->buffers[f->buffer_count++] = (etl_buffer){
         .offset = at,
         .size_bytes = size,

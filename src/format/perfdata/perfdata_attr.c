@@ -4,6 +4,8 @@
  */
 #include <format/perfdata/perfdata_internal.h>
 
+#include <base/hash.h>
+
 #include <stdlib.h>
 
 /* Which fields the trailing sample_id has; each takes 8 bytes. */
@@ -143,7 +145,7 @@ spgo_code perfdata_add_event(perfdata *p, reader *attr, spgo_error *err)
 /* The slot that holds the id, or the free one where it belongs. */
 static perfdata_id_slot *slot_of(perfdata_id_slot *slots, size_t slot_count, uint64_t id)
 {
-    size_t at = (size_t)((id * 0x9e3779b97f4a7c15u) >> 20) & (slot_count - 1);
+    size_t at = hash_u64(hash_seed(slots), id) & (slot_count - 1);
     while (slots[at].id != 0 && slots[at].id != id)
         at = (at + 1) & (slot_count - 1);
     return &slots[at];

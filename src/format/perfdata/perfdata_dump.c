@@ -3,74 +3,8 @@
 
 #include <format/perfdata/perfdata_internal.h>
 
+#include <base/fields.h>
 #include <base/text.h>
-
-/* Where fields go: ` name=value` on `o`, or members of the object open in `j`. */
-typedef struct field_sink {
-    out *o;
-    json *j;
-    const perfdata *p;
-} field_sink;
-
-static void put_key(const field_sink *s, const char *name)
-{
-    if (s->j)
-        json_key(s->j, name);
-    else
-        out_printf(s->o, " %s=", name);
-}
-
-static void put_number(const field_sink *s, const char *name, uint64_t v)
-{
-    put_key(s, name);
-    if (s->j)
-        json_u64(s->j, v);
-    else
-        out_u64(s->o, v);
-}
-
-static void put_hex(const field_sink *s, const char *name, uint64_t v)
-{
-    put_key(s, name);
-    if (s->j) {
-        json_hex(s->j, v);
-        return;
-    }
-    out_text(s->o, "0x");
-    out_hex(s->o, v);
-}
-
-static void put_flag(const field_sink *s, const char *name, bool v)
-{
-    put_key(s, name);
-    if (s->j)
-        json_bool(s->j, v);
-    else
-        out_text(s->o, v ? "true" : "false");
-}
-
-static void put_str(const field_sink *s, const char *name, spgo_str v)
-{
-    put_key(s, name);
-    if (s->j) {
-        json_str(s->j, v);
-        return;
-    }
-    out_text(s->o, "\"");
-    out_name(s->o, v);
-    out_text(s->o, "\"");
-}
-
-static void put_digits(const field_sink *s, const char *name, spgo_span content)
-{
-    put_key(s, name);
-    if (s->j) {
-        json_bytes(s->j, content);
-        return;
-    }
-    for (size_t i = 0; i < content.len; i++)
-        out_hex_fixed(s->o, content.ptr[i], 2);
-}
 
 /* ------------------------------------------------------------------ header */
 
@@ -103,178 +37,140 @@ static const char *const sample_fields[] = {
 };
 enum { SAMPLE_FIELD_COUNT = sizeof sample_fields / sizeof *sample_fields };
 
-static void put_sample_fields_text(out *o, uint64_t sample_type)
+static void put_sample_fields(const fields *f, uint64_t sample_type)
 {
-    bool first = true;
+    bool is_first = true;
+    field_open_list(f, "sample");
     for (unsigned bit = 0; bit < SAMPLE_FIELD_COUNT; bit++) {
         if (!(sample_type >> bit & 1))
             continue;
-        out_text(o, first ? "" : "|");
-        out_text(o, sample_fields[bit]);
-        first = false;
+        field_next_item(f, is_first);
+        value_word(f, sample_fields[bit]);
+        is_first = false;
     }
+    field_close_list(f);
 }
 
-static void put_event(const field_sink *s, const perfdata_attr *a)
+static void put_attr(const fields *f, const perfdata_attr *a)
 {
-    put_str(s, "name", a->name);
-    put_number(s, "type", a->type);
-    put_hex(s, "config", a->config);
-    put_number(s, a->flags & PERFDATA_ATTR_FREQ ? "frequency" : "period", a->sample_period);
-    put_key(s, "sample");
-    if (s->j) {
-        json_open_array(s->j);
-        for (unsigned bit = 0; bit < SAMPLE_FIELD_COUNT; bit++) {
-            if (a->sample_type >> bit & 1)
-                json_text(s->j, sample_fields[bit]);
-        }
-        json_close_array(s->j);
-    } else {
-        put_sample_fields_text(s->o, a->sample_type);
-    }
-    put_hex(s, "sample_type", a->sample_type);
-    put_hex(s, "read_format", a->read_format);
-    put_hex(s, "flags", a->flags);
-    put_hex(s, "branch_sample_type", a->branch_sample_type);
-    put_number(s, "ids", a->id_count);
+    field_str(f, "name", a->name);
+    field_u64(f, "type", a->type);
+    field_hex(f, "config", a->config);
+    field_u64(f, a->flags & PERFDATA_ATTR_FREQ ? "frequency" : "period", a->sample_period);
+    put_sample_fields(f, a->sample_type);
+    field_hex(f, "sample_type", a->sample_type);
+    field_hex(f, "read_format", a->read_format);
+    field_hex(f, "flags", a->flags);
+    field_hex(f, "branch_sample_type", a->branch_sample_type);
+    field_u64(f, "ids", a->id_count);
 }
 
-static void put_build_id(const field_sink *s, const perfdata_build_id *b)
+static void put_build_id(const fields *f, const perfdata_build_id *b)
 {
-    put_digits(s, "id", (spgo_span){b->id, b->size});
-    put_number(s, "pid", b->pid);
-    put_hex(s, "misc", b->misc);
-    put_str(s, "path", b->path);
+    field_bytes(f, "id", (spgo_span){b->id, b->size});
+    field_u64(f, "pid", b->pid);
+    field_hex(f, "misc", b->misc);
+    field_str(f, "path", b->path);
 }
 
-static void put_header_text(out *o, const perfdata *p)
+static void put_attrs(const fields *f, const perfdata *p)
 {
-    const struct {
-        const char *name;
-        spgo_str value;
-    } lines[] = {
-        {"mode", text_str(p->is_pipe ? "pipe" : "file")},
-        {"byte order", text_str(p->big_endian ? "big-endian" : "little-endian")},
-        {"host name", p->hostname},
-        {"OS release", p->os_release},
-        {"architecture", p->arch},
-        {"command line", p->cmdline},
-    };
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        out_printf(o, "%s: ", lines[i].name);
-        out_name(o, lines[i].value);
-        out_text(o, "\n");
-    }
-    field_sink s = {.o = o, .p = p};
     for (size_t i = 0; i < p->event_count; i++) {
-        out_printf(o, "event %zu:", i);
-        put_event(&s, &p->events[i]->attr);
-        out_text(o, "\n");
-    }
-    for (size_t i = 0; i < p->build_id_count; i++) {
-        out_text(o, "build-id:");
-        put_build_id(&s, &p->build_ids[i]);
-        out_text(o, "\n");
+        fields_open_row(f, "attr", i);
+        put_attr(f, &p->events[i]->attr);
+        fields_close_row(f);
     }
 }
 
-static void put_header_json(json *j, const perfdata *p)
+static void put_build_ids(const fields *f, const perfdata *p)
 {
-    field_sink s = {.j = j, .p = p};
-    put_str(&s, "mode", text_str(p->is_pipe ? "pipe" : "file"));
-    put_str(&s, "byte_order", text_str(p->big_endian ? "big-endian" : "little-endian"));
-    put_str(&s, "host_name", p->hostname);
-    put_str(&s, "os_release", p->os_release);
-    put_str(&s, "architecture", p->arch);
-    put_str(&s, "command_line", p->cmdline);
-    json_key(j, "events");
-    json_open_array(j);
-    for (size_t i = 0; i < p->event_count; i++) {
-        json_open_object(j);
-        put_event(&s, &p->events[i]->attr);
-        json_close_object(j);
-    }
-    json_close_array(j);
-    json_key(j, "build_ids");
-    json_open_array(j);
     for (size_t i = 0; i < p->build_id_count; i++) {
-        json_open_object(j);
-        put_build_id(&s, &p->build_ids[i]);
-        json_close_object(j);
+        fields_open_row(f, "build_id", i);
+        put_build_id(f, &p->build_ids[i]);
+        fields_close_row(f);
     }
-    json_close_array(j);
 }
 
 void perfdata_dump_header(out *o, json *j, const perfdata *p)
 {
-    if (j)
-        put_header_json(j, p);
-    else
-        put_header_text(o, p);
+    fields lines = fields_lines(o, j);
+    fields pairs = fields_pairs(o, j);
+    field_str(&lines, "mode", text_str(p->is_pipe ? "pipe" : "file"));
+    field_str(&lines, "byte_order", text_str(p->big_endian ? "big-endian" : "little-endian"));
+    field_str(&lines, "host_name", p->hostname);
+    field_str(&lines, "os_release", p->os_release);
+    field_str(&lines, "architecture", p->arch);
+    field_str(&lines, "command_line", p->cmdline);
+    fields_open_table(j, "events");
+    put_attrs(&pairs, p);
+    fields_close_table(j);
+    fields_open_table(j, "build_ids");
+    put_build_ids(&pairs, p);
+    fields_close_table(j);
 }
 
 /* ------------------------------------------------------------------ records */
 
-static void put_sid(const field_sink *s, const perfdata_id *sid)
+static void put_sid(const fields *f, const perfdata_id *sid)
 {
     if (sid->has_time)
-        put_number(s, "time_ns", sid->time_ns);
+        field_u64(f, "time_ns", sid->time_ns);
     if (sid->id != 0)
-        put_number(s, "id", sid->id);
+        field_u64(f, "id", sid->id);
 }
 
-static bool put_mmap(const field_sink *s, const perfdata_record *r)
+static bool put_mmap(const fields *f, const perfdata *p, const perfdata_record *r)
 {
     perfdata_mmap m;
-    if (!perfdata_decode_mmap(s->p, r, &m))
+    if (!perfdata_decode_mmap(p, r, &m))
         return false;
-    put_number(s, "pid", m.pid);
-    put_number(s, "tid", m.tid);
-    put_hex(s, "addr", m.addr);
-    put_hex(s, "len", m.len);
-    put_hex(s, "pgoff", m.pgoff);
-    put_number(s, "prot", m.prot);
-    put_flag(s, "kernel", m.is_kernel);
-    put_flag(s, "data", m.is_data);
+    field_u64(f, "pid", m.pid);
+    field_u64(f, "tid", m.tid);
+    field_hex(f, "addr", m.addr);
+    field_hex(f, "len", m.len);
+    field_hex(f, "pgoff", m.pgoff);
+    field_u64(f, "prot", m.prot);
+    field_bool(f, "kernel", m.is_kernel);
+    field_bool(f, "data", m.is_data);
     if (m.build_id_size > 0)
-        put_digits(s, "build_id", (spgo_span){m.build_id, m.build_id_size});
-    put_str(s, "path", m.path);
-    put_sid(s, &m.sid);
+        field_bytes(f, "build_id", (spgo_span){m.build_id, m.build_id_size});
+    field_str(f, "path", m.path);
+    put_sid(f, &m.sid);
     return true;
 }
 
-static bool put_task(const field_sink *s, const perfdata_record *r)
+static bool put_task(const fields *f, const perfdata *p, const perfdata_record *r)
 {
     perfdata_task t;
-    if (!perfdata_decode_task(s->p, r, &t))
+    if (!perfdata_decode_task(p, r, &t))
         return false;
-    put_number(s, "pid", t.pid);
-    put_number(s, "ppid", t.ppid);
-    put_number(s, "tid", t.tid);
-    put_number(s, "ptid", t.ptid);
-    put_number(s, "time_ns", t.time_ns);
+    field_u64(f, "pid", t.pid);
+    field_u64(f, "ppid", t.ppid);
+    field_u64(f, "tid", t.tid);
+    field_u64(f, "ptid", t.ptid);
+    field_u64(f, "time_ns", t.time_ns);
     return true;
 }
 
-static bool put_comm(const field_sink *s, const perfdata_record *r)
+static bool put_comm(const fields *f, const perfdata *p, const perfdata_record *r)
 {
     perfdata_comm c;
-    if (!perfdata_decode_comm(s->p, r, &c))
+    if (!perfdata_decode_comm(p, r, &c))
         return false;
-    put_number(s, "pid", c.pid);
-    put_number(s, "tid", c.tid);
-    put_flag(s, "exec", c.is_exec);
-    put_str(s, "comm", c.comm);
-    put_sid(s, &c.sid);
+    field_u64(f, "pid", c.pid);
+    field_u64(f, "tid", c.tid);
+    field_bool(f, "exec", c.is_exec);
+    field_str(f, "comm", c.comm);
+    put_sid(f, &c.sid);
     return true;
 }
 
-static bool put_lost(const field_sink *s, const perfdata_record *r)
+static bool put_lost(const fields *f, const perfdata *p, const perfdata_record *r)
 {
     uint64_t lost;
-    if (!perfdata_decode_lost(s->p, r, &lost))
+    if (!perfdata_decode_lost(p, r, &lost))
         return false;
-    put_number(s, "lost", lost);
+    field_u64(f, "lost", lost);
     return true;
 }
 
@@ -285,88 +181,76 @@ static const char *cpumode_name(perfdata_cpumode mode)
     return names[mode];
 }
 
-static void put_callchain(const field_sink *s, const perfdata_sample *m)
+static void put_callchain(const fields *f, const perfdata *p, const perfdata_sample *m)
 {
-    put_key(s, "callchain");
-    if (s->j)
-        json_open_array(s->j);
+    field_open_list(f, "callchain");
     for (size_t i = 0; i < m->callchain_count; i++) {
-        uint64_t frame = perfdata_word(s->p->big_endian, m->callchain.ptr + 8 * i);
-        if (s->j) {
-            json_hex(s->j, frame);
-        } else {
-            out_text(s->o, i ? ",0x" : "0x");
-            out_hex(s->o, frame);
-        }
+        field_next_item(f, i == 0);
+        value_hex(f, perfdata_u64(p, m->callchain.ptr + 8 * i));
     }
-    if (s->j)
-        json_close_array(s->j);
+    field_close_list(f);
 }
 
 /* Newest first; each as from/to/flags. */
-static void put_branches(const field_sink *s, const perfdata_sample *m)
+static void put_branches(const fields *f, const perfdata *p, const perfdata_sample *m)
 {
-    put_key(s, "branches");
-    if (s->j)
-        json_open_array(s->j);
+    field_open_list(f, "branches");
     for (size_t i = 0; i < m->branch_count; i++) {
         const uint8_t *at = m->branches.ptr + 24 * i;
-        uint64_t words[] = {perfdata_u64(s->p, at), perfdata_u64(s->p, at + 8),
-                            perfdata_branch_flags(s->p, at + 16)};
-        if (s->j) {
-            json_open_array(s->j);
-            for (size_t k = 0; k < 3; k++)
-                json_hex(s->j, words[k]);
-            json_close_array(s->j);
-            continue;
-        }
+        const uint64_t words[] = {perfdata_u64(p, at), perfdata_u64(p, at + 8),
+                                  perfdata_branch_flags(p, at + 16)};
+        field_next_item(f, i == 0);
+        if (f->j)
+            json_open_array(f->j);
         for (size_t k = 0; k < 3; k++) {
-            out_text(s->o, k ? "/0x" : i ? ",0x" : "0x");
-            out_hex(s->o, words[k]);
+            if (!f->j && k > 0)
+                out_bytes(f->o, "/", 1);
+            value_hex(f, words[k]);
         }
+        if (f->j)
+            json_close_array(f->j);
     }
-    if (s->j)
-        json_close_array(s->j);
+    field_close_list(f);
 }
 
-static bool put_sample(const field_sink *s, const perfdata_record *r)
+static bool put_sample(const fields *f, const perfdata *p, const perfdata_record *r)
 {
     perfdata_sample m;
-    if (!perfdata_decode_sample(s->p, r, &m))
+    if (!perfdata_decode_sample(p, r, &m))
         return false;
     if (m.attr_index != SIZE_MAX)
-        put_number(s, "event", m.attr_index);
-    put_number(s, "pid", m.sid.pid);
-    put_number(s, "tid", m.sid.tid);
-    put_sid(s, &m.sid);
-    put_number(s, "cpu", m.sid.cpu);
-    put_str(s, "mode", text_str(cpumode_name(m.cpumode)));
+        field_u64(f, "event", m.attr_index);
+    field_u64(f, "pid", m.sid.pid);
+    field_u64(f, "tid", m.sid.tid);
+    put_sid(f, &m.sid);
+    field_u64(f, "cpu", m.sid.cpu);
+    field_str(f, "mode", text_str(cpumode_name(m.cpumode)));
     if (m.has_ip)
-        put_hex(s, "ip", m.ip);
-    put_number(s, "period", m.period);
+        field_hex(f, "ip", m.ip);
+    field_u64(f, "period", m.period);
     if (m.callchain_count > 0)
-        put_callchain(s, &m);
+        put_callchain(f, p, &m);
     if (m.branch_count > 0)
-        put_branches(s, &m);
+        put_branches(f, p, &m);
     return true;
 }
 
-static bool put_decoded(const field_sink *s, const perfdata_record *r)
+static bool put_decoded(const fields *f, const perfdata *p, const perfdata_record *r)
 {
     switch (r->type) {
     case PERFDATA_RECORD_MMAP:
     case PERFDATA_RECORD_MMAP2:
-        return put_mmap(s, r);
+        return put_mmap(f, p, r);
     case PERFDATA_RECORD_COMM:
-        return put_comm(s, r);
+        return put_comm(f, p, r);
     case PERFDATA_RECORD_FORK:
     case PERFDATA_RECORD_EXIT:
-        return put_task(s, r);
+        return put_task(f, p, r);
     case PERFDATA_RECORD_LOST:
     case PERFDATA_RECORD_LOST_SAMPLES:
-        return put_lost(s, r);
+        return put_lost(f, p, r);
     case PERFDATA_RECORD_SAMPLE:
-        return put_sample(s, r);
+        return put_sample(f, p, r);
     default:
         return false;
     }
@@ -374,7 +258,7 @@ static bool put_decoded(const field_sink *s, const perfdata_record *r)
 
 void perfdata_dump_record_fields(out *o, json *j, const perfdata *p, const perfdata_record *r)
 {
-    field_sink s = {.o = o, .j = j, .p = p};
-    if (!put_decoded(&s, r) && r->body.len > 0)
-        put_digits(&s, "body", r->body);
+    fields f = fields_pairs(o, j);
+    if (!put_decoded(&f, p, r) && r->body.len > 0)
+        field_bytes(&f, "body", r->body);
 }

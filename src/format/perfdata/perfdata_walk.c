@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include <base/limits.h>
 #include <base/text.h>
 
 struct perfdata_walk {
@@ -14,9 +15,10 @@ struct perfdata_walk {
     diag *d;
     uint64_t pos; /* of the next record of the file */
     perfdata_unpacker *unpacker;
-    uint64_t packed_off; /* of the COMPRESSED record whose contents are being delivered */
-    size_t unread_size;  /* of the unpacked record delivered last, still in the unpacker */
-    bool unpacking_lost; /* the unpacked stream has lost its record borders for good */
+    uint64_t unpacked_left; /* of what all COMPRESSED records together may grow to */
+    uint64_t packed_off;    /* of the COMPRESSED record whose contents are being delivered */
+    size_t unread_size;     /* of the unpacked record delivered last, still in the unpacker */
+    bool unpacking_lost;    /* the unpacked stream has lost its record borders for good */
     bool cut_short;
     uint64_t bad_records, unknown_records;
 };
@@ -216,6 +218,9 @@ static void begin_unpacking(perfdata_walk *w, const perfdata_record *r)
                     "cannot be read: this build has no zstd; build with SPGO_WITH_ZSTD=ON or "
                     "record without -z",
                     SPGO_UNSUPPORTED);
+    } else if (w->unpacked_left == 0) {
+        lose_packed(w, "is left out: those before it unpacked to all that a file of this size may",
+                    SPGO_LIMIT);
     } else if (w->unpacking_lost) {
         lose_packed(w, "continues a stream whose record borders are lost", SPGO_CORRUPT);
     } else if (!packed_bytes(w->p, r, &packed)) {
@@ -224,12 +229,17 @@ static void begin_unpacking(perfdata_walk *w, const perfdata_record *r)
         w->p->no_memory = true;
         lose_packed(w, "cannot be unpacked: no memory", SPGO_NOMEM);
     } else {
-        perfdata_unpacker_feed(w->unpacker, packed, w->p->unpacked_max);
+        uint64_t max = w->p->unpacked_max;
+        perfdata_unpacker_feed(w->unpacker, packed,
+                               max < w->unpacked_left ? max : w->unpacked_left);
     }
 }
 
-static bool fail_unpacking(perfdata_walk *w, spgo_code code)
+/* `available` were unpacked to no use; they count too, or endless ones could be made to fail. */
+static bool fail_unpacking(perfdata_walk *w, spgo_code code, size_t available)
 {
+    bool is_all = code == SPGO_LIMIT && w->unpacked_left < w->p->unpacked_max;
+    w->unpacked_left -= available < w->unpacked_left && !is_all ? available : w->unpacked_left;
     if (code == SPGO_LIMIT)
         lose_packed(w, "unpacks to more than a recorder's buffers hold; its rest is left out",
                     code);
@@ -251,7 +261,7 @@ static bool next_unpacked(perfdata_walk *w, perfdata_record *r)
     spgo_code code =
         perfdata_unpacker_peek(w->unpacker, PERFDATA_RECORD_HEADER_SIZE, &at, &available);
     if (code != SPGO_OK)
-        return fail_unpacking(w, code);
+        return fail_unpacking(w, code, available);
     if (available < PERFDATA_RECORD_HEADER_SIZE)
         return false;
     fill_record(r, w->p, at, w->packed_off);
@@ -264,12 +274,13 @@ static bool next_unpacked(perfdata_walk *w, perfdata_record *r)
     }
     code = perfdata_unpacker_peek(w->unpacker, r->size_bytes, &at, &available);
     if (code != SPGO_OK)
-        return fail_unpacking(w, code);
+        return fail_unpacking(w, code, available);
     if (available < r->size_bytes)
         return false;
     fill_record(r, w->p, at, w->packed_off); /* it may have moved */
     r->from_compressed = true;
     w->unread_size = r->size_bytes;
+    w->unpacked_left -= r->size_bytes < w->unpacked_left ? r->size_bytes : w->unpacked_left;
     return true;
 }
 
@@ -298,6 +309,8 @@ spgo_code perfdata_walk_new(perfdata *p, diag *d, perfdata_walk **out, spgo_erro
     w->p = p;
     w->d = d;
     w->pos = p->data_off;
+    w->unpacked_left =
+        LIMIT_PERFDATA_EXPANDED_BYTES + LIMIT_PERFDATA_EXPANSION * (uint64_t)p->bytes.len;
     w->cut_short = p->data_cut;
     return SPGO_OK;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <base/guid.h>
+#include <base/hash.h>
 #include <base/intern.h>
 
 _Static_assert(SPT_PROGRAM_SLOTS >= 2 * SPGO_SPT_PROGRAMS_MAX, "the tables must stay half empty");
@@ -22,14 +23,15 @@ static size_t next_slot(size_t slot)
     return (slot + 1) & (SPT_PROGRAM_SLOTS - 1);
 }
 
-static size_t hash_name(spgo_str name)
+static size_t hash_name(const spt_program_set *set, spgo_str name)
 {
-    return (size_t)text_hash(TEXT_HASH_START, name.ptr, name.len) & (SPT_PROGRAM_SLOTS - 1);
+    return (size_t)text_hash(hash_seed(set->name_slots), name.ptr, name.len) &
+           (SPT_PROGRAM_SLOTS - 1);
 }
 
-static size_t hash_program(const spgo_image_id *id, spgo_str name)
+static size_t hash_program(const spt_program_set *set, const spgo_image_id *id, spgo_str name)
 {
-    uint64_t h = text_hash(TEXT_HASH_START, id->guid.bytes, sizeof id->guid.bytes);
+    uint64_t h = text_hash(hash_seed(set->program_slots), id->guid.bytes, sizeof id->guid.bytes);
     uint8_t age[4];
     store_u32(age, id->age);
     h = text_hash(h, age, sizeof age);
@@ -39,7 +41,7 @@ static size_t hash_program(const spgo_image_id *id, spgo_str name)
 /* The slot of the program, or the free one where it belongs. */
 static uint32_t *find_program(const spt_program_set *set, const spgo_image_id *id, spgo_str name)
 {
-    size_t slot = hash_program(id, name);
+    size_t slot = hash_program(set, id, name);
     for (; set->program_slots[slot] != 0; slot = next_slot(slot)) {
         size_t index = set->program_slots[slot] - 1;
         spgo_str other = spt_program_set_name(set, index);
@@ -52,7 +54,7 @@ static uint32_t *find_program(const spt_program_set *set, const spgo_image_id *i
 
 static uint32_t *find_name(const spt_program_set *set, spgo_str name)
 {
-    size_t slot = hash_name(name);
+    size_t slot = hash_name(set, name);
     for (; set->name_slots[slot] != 0; slot = next_slot(slot)) {
         const uint8_t *other = set->strings.ptr + (set->name_slots[slot] - 1);
         size_t left = set->strings.len - (set->name_slots[slot] - 1);

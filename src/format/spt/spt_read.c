@@ -76,8 +76,8 @@ static spgo_code fail_cut(spgo_spt_cursor *c, uint64_t need, const char **rule, 
         leave_segment(c, c->size);
         *rule = "truncated";
         return spgo_fail(err, SPGO_TRUNCATED, where, at,
-                         "the records end at 0x%" PRIx64 " inside a %s record of at least %" PRIu64
-                         " bytes",
+                         "the records end at 0x%" PRIx64 " inside a record of opcode %s, at least "
+                         "%" PRIu64 " bytes long",
                          c->size, name_of(opcode), need);
     }
     if (end == segment_end + SPT_LENGTH_OFF && is_segment_border(c, end)) {
