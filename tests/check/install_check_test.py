@@ -15,6 +15,13 @@ PROGRAM = """
 #include <spgo/version.h>
 #include <stdio.h>
 
+/* Names that the library uses inside are the program's own all the same. */
+int arena_new(int size);
+int arena_new(int size)
+{
+    return size;
+}
+
 int main(void)
 {
     const uint8_t text[] = "hello, this is no SPT file";
@@ -22,7 +29,7 @@ int main(void)
     spgo_spt *spt;
     spgo_error err;
     if (spgo_spt_open(file, &spt, &err) != SPGO_CORRUPT)
-        return 1;
+        return arena_new(1);
     printf("%s: %s\\n", SPGO_VERSION_STRING, spgo_code_name(err.code));
     return 0;
 }
