@@ -4,7 +4,10 @@
  */
 #include "commands.h"
 
+#include <format/elf/elf.h>
 #include <format/etl/etl.h>
+#include <format/pdb/pdb.h>
+#include <format/pe/pe.h>
 #include <format/perfdata/perfdata.h>
 #include <spgo/spt.h>
 
@@ -66,7 +69,7 @@ static const cli_option options[OPT_COUNT] = {
 static const cli_command command = {
     .tool = "spgo dump",
     .prefix = "--",
-    .purpose = "show what stands in ETL, perf.data and SPT files",
+    .purpose = "show what stands in ETL, perf.data, SPT, PE, ELF and PDB files",
     .synopsis = "[options] file...",
     .notes = "Without --counts, --headers or --buffers everything is shown; with --events,\n"
              "--process, --from or --to only the events. file may be \"-\" for standard input.\n"
@@ -139,6 +142,7 @@ int dump_report(const dump *d, const diag *found)
 typedef struct format {
     const char *name;
     int (*dump)(dump *d);
+    bool is_recording; /* has events to choose among and to count */
 } format;
 
 static bool looks_like_spt(spgo_span input)
@@ -147,14 +151,26 @@ static bool looks_like_spt(spgo_span input)
                               memcmp(input.ptr, "\x53\x50\x54\x3A", 4) == 0);
 }
 
+static bool looks_like_pdb(spgo_span input)
+{
+    pdb_container container = pdb_sniff(input);
+    return container != PDB_NOT && container != PDB_IMAGE;
+}
+
 /* By content alone. ETL comes last: its first bytes are the least telling. */
 static const format *format_of(spgo_span input)
 {
-    static const format spt = {"SPT", dump_spt};
-    static const format perf = {"perf.data", dump_perfdata};
-    static const format etl = {"ETL", dump_etl};
+    static const format spt = {"SPT", dump_spt, true};
+    static const format perf = {"perf.data", dump_perfdata, true};
+    static const format etl = {"ETL", dump_etl, true};
+    static const format pe = {"PE", dump_pe, false};
+    static const format elf = {"ELF", dump_elf, false};
+    static const format program_database = {"PDB", dump_pdb, false};
     return looks_like_spt(input)   ? &spt
            : perfdata_sniff(input) ? &perf
+           : elf_sniff(input)      ? &elf
+           : looks_like_pdb(input) ? &program_database
+           : pe_sniff(input)       ? &pe
            : etl_sniff(input)      ? &etl
                                    : NULL;
 }
@@ -174,17 +190,20 @@ static void put_file(dump *d, const char *format_name)
 }
 
 /* A selection that selects nothing is often a typing error; say so, as the dump cannot. */
-static void note_absence(const dump *d, const char *format_name)
+static void note_absence(const dump *d, const format *f)
 {
     const cli_value *v = d->args->values;
     bool selects =
         v[OPT_EVENTS].given || v[OPT_PROCESS].given || v[OPT_FROM].given || v[OPT_TO].given;
-    if (selects && d->shown == 0)
+    if (!f->is_recording && (selects || d->show_counts))
+        cli_message(d->args, CLI_WARNING, d->file, SPGO_NO_OFFSET,
+                    "%s files have no events to choose among or to count", f->name);
+    else if (selects && d->shown == 0)
         cli_message(d->args, CLI_WARNING, d->file, SPGO_NO_OFFSET,
                     "no event is selected; spgo dump --counts tells which kinds the file has");
-    if (v[OPT_BUFFERS].given && strcmp(format_name, "ETL") != 0)
+    if (v[OPT_BUFFERS].given && strcmp(f->name, "ETL") != 0)
         cli_message(d->args, CLI_WARNING, d->file, SPGO_NO_OFFSET,
-                    "only an ETL file has buffers; this one is %s", format_name);
+                    "only an ETL file has buffers; this one is %s", f->name);
 }
 
 static int dump_file(dump *d)
@@ -201,10 +220,11 @@ static int dump_file(dump *d)
         d->shown = 0;
         exit_code = f->dump(d);
         if (exit_code == CLI_OK)
-            note_absence(d, f->name);
+            note_absence(d, f);
     } else {
-        cli_message(d->args, CLI_ERROR, d->file, 0,
-                    "this is no ETL, perf.data or SPT file, going by its first bytes");
+        cli_message(
+            d->args, CLI_ERROR, d->file, 0,
+            "this is no ETL, perf.data, SPT, PE, ELF or PDB file, going by its first bytes");
     }
     os_input_close(d->in);
     d->in = NULL;

@@ -50,6 +50,9 @@ typedef struct dump {
 int dump_etl(dump *d);
 int dump_perfdata(dump *d);
 int dump_spt(dump *d);
+int dump_pe(dump *d);
+int dump_elf(dump *d);
+int dump_pdb(dump *d);
 
 /* ------------------------------------------------------------------ printing (cmd_dump.c) */
 

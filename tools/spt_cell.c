@@ -1,8 +1,13 @@
 /*
  * Counting is nearly all of what a summary costs. Profiles repeat themselves, so once a cell has
- * some records, a small direct-mapped table stands in front of the big one: it stays in the nearest
- * caches, has no probing, and what is pushed out of it goes to the big table with all its hits at
- * once. Where it does not help, because the keys do not repeat, it is given up for good, and whole
+ * some records, a small direct-mapped table, which stays in the nearest caches and has no probing,
+ * stands in front of the big one. There are two, for two questions:
+ *
+ * - How many hits? (spt_front) It sums the hits of its keys, and what is pushed out goes to the big
+ *   table with all its hits at once.
+ * - Which arcs are there at all? (spt_seen) It remembers arcs that the big table has already.
+ *
+ * Where it does not help, because the keys do not repeat, it is given up for good, and whole
  * records go to the big table, which overlaps their cache misses.
  */
 #include "spt_cell.h"
@@ -15,27 +20,30 @@
 enum {
     FRONT_BITS = 13,
     FRONT_SLOTS = 1 << FRONT_BITS,
-    FRONT_AFTER_RECORDS = 1024,   /* a cell this large pays for a front */
-    FRONT_TRIAL_PUSHES = 1 << 16, /* so many keys pushed out are judged together */
-    FRONT_HITS_MAX = 1 << 20,     /* of one entry; no file is so long that sums of these overflow */
+    FRONT_HITS_MAX = 1 << 20, /* of one entry; no file is so long that sums of these overflow */
     SEEN_BITS = 15,
-    SEEN_SETS = 1 << SEEN_BITS
+    SEEN_SLOTS = 1 << SEEN_BITS,
+
+    /* Of both */
+    AFTER_RECORDS = 1024,   /* a cell this large pays for one */
+    TRIAL_MISSES = 1 << 16, /* so many keys that were not there are judged together */
+    USEFUL_RATIO = 4        /* it helps if at most one key in so many was not there */
 };
 
-#define FRONT_MULTIPLIER 0x9E3779B97F4A7C15u /* 2^64 by the golden ratio: spreads near keys */
+#define KEY_MULTIPLIER 0x9E3779B97F4A7C15u /* 2^64 by the golden ratio: spreads near keys */
 
 struct spt_front {
     counts_slot slots[FRONT_SLOTS]; /* count 0: free */
-    uint64_t pushes;                /* keys pushed out since the last trial */
+    uint64_t misses;                /* keys that were not there, since the last trial */
     uint64_t entries_at_trial;      /* entry_count of the cell then */
 };
 
-/* Without hits there is nothing to write for an arc that is known, so that the processor can look
- * at many at once. Two ways, the newer first. A free way holds a key that belongs elsewhere, and so
- * is never looked for there: key 0 belongs to set 0. */
+/* Nothing is written for an arc that is known, so that the processor can look at many at once. A
+ * free slot holds a key that belongs elsewhere and so is never looked for there: 0, which belongs
+ * to slot 0, and 1 in that one. */
 struct spt_seen {
-    uint64_t keys[SEEN_SETS];
-    uint64_t misses; /* since the last trial */
+    uint64_t keys[SEEN_SLOTS];
+    uint64_t misses; /* as in spt_front */
     uint64_t entries_at_trial;
 };
 
@@ -49,11 +57,16 @@ static uint64_t multiply_saturating(uint64_t a, uint64_t b)
     return b && a > UINT64_MAX / b ? UINT64_MAX : a * b;
 }
 
-/* Does the code from the target of one arc to the source of the other make sense? A range that
- * runs backwards is a huge one in 64 bits. */
+/* How far the code reaches from the target of one arc to the source of the other; huge if it runs
+ * backwards. */
+static inline uint64_t range_length(uint64_t begin_arc, uint64_t end_arc)
+{
+    return (uint64_t)spt_arc_first(end_arc) - spt_arc_second(begin_arc);
+}
+
 static inline bool is_range(uint64_t begin_arc, uint64_t end_arc)
 {
-    return (end_arc >> 32) - (uint32_t)begin_arc < SPGO_SPT_RANGE_MAX;
+    return range_length(begin_arc, end_arc) < SPGO_SPT_RANGE_MAX;
 }
 
 static void add_times(uint64_t *sum, uint64_t count, uint64_t hits)
@@ -122,12 +135,12 @@ static __attribute__((noinline)) void push_out(spt_cell *cell, counts *table, co
     if (slot->count)
         counts_add(table, &slot->key, 1, slot->count);
     *slot = (counts_slot){key, hits};
-    cell->front->pushes++;
+    cell->front->misses++;
 }
 
 static inline void add_hits(spt_cell *cell, counts *table, uint64_t key, uint64_t hits)
 {
-    counts_slot *slot = &cell->front->slots[counts_index(key, FRONT_MULTIPLIER, 64 - FRONT_BITS)];
+    counts_slot *slot = &cell->front->slots[counts_index(key, KEY_MULTIPLIER, 64 - FRONT_BITS)];
     if (__builtin_expect(slot->key == key, 1)) /* a free slot has key 0 and no hits: fine too */
         slot->count += hits;
     else
@@ -145,16 +158,22 @@ static void drop_front(spt_cell *cell, bool arcs)
     cell->front = NULL;
 }
 
-/* Gives the front up if more than a quarter of the keys were pushed out. */
+/* Did too many keys miss, of those since the last trial? Looks, and starts anew, once there are
+ * enough to tell. */
+static bool is_useless(const spt_cell *cell, uint64_t *misses, uint64_t *entries_at_trial)
+{
+    if (*misses < TRIAL_MISSES)
+        return false;
+    bool useless = *misses > (cell->entry_count - *entries_at_trial) / USEFUL_RATIO;
+    *misses = 0;
+    *entries_at_trial = cell->entry_count;
+    return useless;
+}
+
 static void judge_front(spt_cell *cell, bool arcs)
 {
-    spt_front *front = cell->front;
-    if (front->pushes < FRONT_TRIAL_PUSHES)
-        return;
-    cell->front_useless = front->pushes > (cell->entry_count - front->entries_at_trial) / 4;
-    front->pushes = 0;
-    front->entries_at_trial = cell->entry_count;
-    if (cell->front_useless)
+    cell->given_up = is_useless(cell, &cell->front->misses, &cell->front->entries_at_trial);
+    if (cell->given_up)
         drop_front(cell, arcs);
 }
 
@@ -173,13 +192,13 @@ static void count_front_rvas(spt_cell *cell, const spgo_spt_record *r)
 /* True if the record was counted through the front. */
 static bool count_through_front(spt_cell *cell, const spgo_spt_record *r, spgo_spt_kind kind)
 {
-    if (kind == SPGO_SPT_KIND_CALLSTACK || cell->front_useless || r->hits > FRONT_HITS_MAX)
+    if (kind == SPGO_SPT_KIND_CALLSTACK || cell->given_up || r->hits > FRONT_HITS_MAX)
         return false;
     if (!cell->front) {
-        if (cell->record_count < FRONT_AFTER_RECORDS)
+        if (cell->record_count < AFTER_RECORDS)
             return false;
         cell->front = calloc(1, sizeof *cell->front);
-        cell->front_useless = !cell->front;
+        cell->given_up = !cell->front;
         if (!cell->front)
             return false;
         cell->front->entries_at_trial = cell->entry_count;
@@ -195,30 +214,24 @@ static bool count_through_front(spt_cell *cell, const spgo_spt_record *r, spgo_s
 /* ------------------------------------------------------------------ arcs without hits */
 
 /* An arc that is not among those seen lately. */
-static __attribute__((noinline)) void meet_arc(spt_cell *cell, uint64_t key, uint64_t *place)
+static __attribute__((noinline)) void meet_arc(spt_cell *cell, uint64_t key, uint64_t *slot)
 {
     counts_add(&cell->arcs, &key, 1, 1);
-    *place = key;
+    *slot = key;
     cell->seen->misses++;
 }
 
-static inline void see_entry(spt_cell *cell, uint64_t key)
+static inline void see_arc(spt_cell *cell, uint64_t key)
 {
-    uint64_t *place = &cell->seen->keys[counts_index(key, FRONT_MULTIPLIER, 64 - SEEN_BITS)];
-    if (__builtin_expect(*place != key, 0))
-        meet_arc(cell, key, place);
-}
-
-/* How far a range reaches; huge if it runs backwards. */
-static inline uint64_t range_length(uint64_t begin_arc, uint64_t end_arc)
-{
-    return (end_arc >> 32) - (uint32_t)begin_arc;
+    uint64_t *slot = &cell->seen->keys[counts_index(key, KEY_MULTIPLIER, 64 - SEEN_BITS)];
+    if (__builtin_expect(*slot != key, 0))
+        meet_arc(cell, key, slot);
 }
 
 static void see_arcs(spt_cell *cell, const spgo_spt_record *r)
 {
     for (size_t i = 0; i < r->entry_count; i++)
-        see_entry(cell, load_u64(r->entries + 8 * i));
+        see_arc(cell, load_u64(r->entries + 8 * i));
 }
 
 /*
@@ -231,10 +244,10 @@ static inline bool see_usual_entries(spt_cell *cell, const uint8_t *entries, siz
 {
     const uint64_t first = load_u64(entries);
     uint64_t newer = first, lengths = 0, targets = 0;
-    see_entry(cell, first);
+    see_arc(cell, first);
     for (size_t i = 1; i < n; i++) {
         uint64_t older = load_u64(entries + 8 * i);
-        see_entry(cell, older);
+        see_arc(cell, older);
         lengths |= range_length(older, newer);          /* huge after a source in another image */
         targets |= (uint64_t)spt_arc_second(older) - 1; /* huge for a target there */
         newer = older;
@@ -256,37 +269,26 @@ static bool see_usual_record(spt_cell *cell, const spgo_spt_record *r)
     return true;
 }
 
-/* Arcs that do not repeat are better looked up a record at a time. */
-static void judge_seen(spt_cell *cell)
-{
-    spt_seen *seen = cell->seen;
-    if (seen->misses < FRONT_TRIAL_PUSHES)
-        return;
-    cell->front_useless = seen->misses > (cell->entry_count - seen->entries_at_trial) / 4;
-    seen->misses = 0;
-    seen->entries_at_trial = cell->entry_count;
-}
-
 /* True if the record was dealt with here. */
 static bool see_record(spt_cell *cell, const spgo_spt_record *r, bool backward)
 {
-    if (cell->front_useless || r->entry_count == 0)
+    if (cell->given_up || r->entry_count == 0)
         return false;
     if (!cell->seen) {
-        if (cell->record_count < FRONT_AFTER_RECORDS)
+        if (cell->record_count < AFTER_RECORDS)
             return false;
         cell->seen = calloc(1, sizeof *cell->seen);
-        cell->front_useless = !cell->seen;
+        cell->given_up = !cell->seen;
         if (!cell->seen)
             return false;
-        cell->seen->keys[0] = 1; /* which belongs to another set */
+        cell->seen->keys[0] = 1;
         cell->seen->entries_at_trial = cell->entry_count;
     }
     if (backward)
         see_arcs(cell, r);
     if (backward || !see_usual_record(cell, r))
         look_at_neighbours(cell, r, backward);
-    judge_seen(cell);
+    cell->given_up = is_useless(cell, &cell->seen->misses, &cell->seen->entries_at_trial);
     return true;
 }
 
@@ -295,7 +297,7 @@ size_t spt_cell_count_plain(spt_cell *cell, const uint8_t *start, size_t size)
     enum { HEAD = 2, PREFETCH_BYTES = 1024 };
     const uint8_t *p = start, *const end = start + size;
     uint64_t records = 0, entries = 0, outside = 0;
-    if (!cell->seen || cell->front_useless)
+    if (!cell->seen || cell->given_up)
         return 0;
     while (end - p > HEAD && p[0] == SPGO_SPT_LBR && p[1] > 0) {
         const size_t n = p[1];
@@ -317,7 +319,7 @@ size_t spt_cell_count_plain(spt_cell *cell, const uint8_t *start, size_t size)
     cell->outside_hits = add_saturating(cell->outside_hits, outside);
     cell->range_count = add_saturating(cell->range_count, entries - records);
     cell->range_good = add_saturating(cell->range_good, entries - records);
-    judge_seen(cell);
+    cell->given_up = is_useless(cell, &cell->seen->misses, &cell->seen->entries_at_trial);
     return (size_t)(p - start);
 }
 
@@ -401,8 +403,8 @@ void spt_cell_free(spt_cell *cell)
     cell->seen = NULL;
 }
 
-/* Adds the ends of one arc to the RVAs seen. */
-static void see_arc(uint64_t arc, bool may_be_foreign, counts *seen, spt_distinct *distinct)
+/* Adds the ends of one arc to the RVAs. */
+static void add_ends(uint64_t arc, bool may_be_foreign, counts *rvas, spt_distinct *distinct)
 {
     const uint64_t ends[2] = {spt_arc_first(arc), spt_arc_second(arc)};
     bool is_inside = true;
@@ -410,7 +412,7 @@ static void see_arc(uint64_t arc, bool may_be_foreign, counts *seen, spt_distinc
         bool is_foreign = may_be_foreign && ends[i] == SPGO_SPT_OUTSIDE;
         is_inside = is_inside && !is_foreign;
         if (!is_foreign)
-            counts_add(seen, &ends[i], 1, 1);
+            counts_add(rvas, &ends[i], 1, 1);
     }
     distinct->arcs += is_inside;
 }
@@ -418,16 +420,16 @@ static void see_arc(uint64_t arc, bool may_be_foreign, counts *seen, spt_distinc
 spgo_code spt_cell_distinct(const spt_cell *cell, uint8_t opcode, spt_distinct *distinct,
                             spgo_error *err)
 {
-    counts seen = {0};
+    counts rvas = {0};
     *distinct = (spt_distinct){0};
-    counts_merge(&seen, &cell->rvas);
+    counts_merge(&rvas, &cell->rvas);
     for (size_t i = 0; i < cell->arcs.slot_count; i++) {
         if (cell->arcs.slots[i].count)
-            see_arc(cell->arcs.slots[i].key, opcode == SPGO_SPT_LBR, &seen, distinct);
+            add_ends(cell->arcs.slots[i].key, opcode == SPGO_SPT_LBR, &rvas, distinct);
     }
-    bool complete = !seen.failed;
-    distinct->rvas = seen.used;
-    counts_free(&seen);
+    bool complete = !rvas.failed;
+    distinct->rvas = rvas.used;
+    counts_free(&rvas);
     return complete ? SPGO_OK
                     : spgo_fail(err, SPGO_NOMEM, "spt.summary", SPGO_NO_OFFSET,
                                 "out of memory while counting RVAs");

@@ -13,7 +13,7 @@
 #include <base/counts.h>
 #include <spgo/spt.h>
 
-/* Hits of few keys that came lately, in front of the table of all. */
+/* The hits of keys that came lately, in front of the table of all. */
 typedef struct spt_front spt_front;
 
 /* The arcs that were met lately, where their hits do not matter. */
@@ -32,11 +32,10 @@ typedef struct spt_cell {
     uint64_t range_good;     /* of these make sense */
     uint64_t backward_count; /* ranges that were also read in the opposite order, times hits */
     uint64_t backward_good;  /* of these make sense */
-    bool
-        arcs_without_hits; /* `arcs` only tells which there are, but for those with a foreign end */
-    spt_front *front;      /* NULL: none, or none yet */
-    spt_seen *seen;        /* likewise */
-    bool front_useless;
+    bool arcs_without_hits;  /* of LBR, `arcs` tells which there are, and its hits nothing */
+    spt_front *front;        /* NULL: none, or none yet */
+    spt_seen *seen;          /* likewise */
+    bool given_up;           /* neither of the two any more */
 } spt_cell;
 
 /* Counts one record; all of a cell have the same opcode. With `backward`, ranges are tried in the

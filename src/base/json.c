@@ -97,25 +97,32 @@ static char short_escape(unsigned char c)
     }
 }
 
-static void put_special(out *o, unsigned char c)
+/* The character at `at`, which does not stand for itself; returns its length. */
+static size_t put_special(out *o, spgo_str s, size_t at)
 {
+    unsigned char c = (unsigned char)s.ptr[at];
+    uint32_t code_point = c;
+    size_t len = c < 0x80 ? 1 : text_utf8_next(s.ptr + at, s.len - at, &code_point);
     char escape = short_escape(c);
     if (escape)
         out_bytes(o, (const char[2]){'\\', escape}, 2);
-    else if (c < 0x80)
-        out_printf(o, "\\u%04x", c);
+    else if (len > 0)
+        out_printf(o, "\\u%04x", (unsigned)code_point);
     else
         out_text(o, "\xEF\xBF\xBD"); /* U+FFFD for an ill-formed byte */
+    return len > 0 ? len : 1;
 }
 
-/* The length of the character at `at` if it stands for itself, else 0. ASCII, which nearly all text
- * is, needs no decoding. */
+/* The length of the character at `at` if it stands for itself, else 0: control characters do not,
+ * for they could command a terminal. ASCII, which nearly all text is, needs no decoding. */
 static size_t plain_len(spgo_str s, size_t at)
 {
     unsigned char c = (unsigned char)s.ptr[at];
-    uint32_t ignored;
-    if (c >= 0x80)
-        return text_utf8_next(s.ptr + at, s.len - at, &ignored);
+    if (c >= 0x80) {
+        uint32_t code_point;
+        size_t len = text_utf8_next(s.ptr + at, s.len - at, &code_point);
+        return len > 0 && code_point < 0xA0 ? 0 : len;
+    }
     return c >= 0x20 && c != 0x7F && c != '"' && c != '\\';
 }
 
@@ -134,8 +141,7 @@ static void put_escaped(out *o, spgo_str s)
             continue;
         }
         out_bytes(o, s.ptr + plain, at - plain);
-        put_special(o, (unsigned char)s.ptr[at]);
-        at++;
+        at += put_special(o, s, at);
         plain = at;
     }
     out_bytes(o, s.ptr + plain, at - plain);

@@ -505,10 +505,11 @@ bool os_file_exists(const char *path)
 bool os_is_regular_file(const char *path)
 {
     wchar_t *wide = windows_wide(path);
-    DWORD kind = wide ? GetFileAttributesW(wide) : INVALID_FILE_ATTRIBUTES;
+    WIN32_FILE_ATTRIBUTE_DATA info;
+    bool ok = wide && GetFileAttributesExW(wide, GetFileExInfoStandard, &info);
     free(wide);
-    return kind != INVALID_FILE_ATTRIBUTES &&
-           !(kind & (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_DEVICE));
+    return ok && !(info.dwFileAttributes & (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_DEVICE)) &&
+           (info.nFileSizeLow | info.nFileSizeHigh) != 0;
 }
 
 static bool file_identity(const char *path, BY_HANDLE_FILE_INFORMATION *info)

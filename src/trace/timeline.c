@@ -80,22 +80,27 @@ struct timeline {
     bool failed, sealed;
 };
 
+static bool list_grow(timeline *t, list *l, size_t elem_size)
+{
+    size_t cap = l->cap ? l->cap * 2 : 64;
+    uint64_t more = (uint64_t)(cap - l->cap) * elem_size;
+    void *grown =
+        more > LIMIT_TIMELINE_BYTES - t->list_bytes ? NULL : realloc(l->ptr, cap * elem_size);
+    if (!grown) {
+        t->failed = true;
+        return false;
+    }
+    l->ptr = grown;
+    l->cap = cap;
+    l->size_bytes += more;
+    t->list_bytes += more;
+    return true;
+}
+
 static void *list_add(timeline *t, list *l, size_t elem_size)
 {
-    if (l->count == l->cap) {
-        size_t cap = l->cap ? l->cap * 2 : 64;
-        uint64_t more = (uint64_t)(cap - l->cap) * elem_size;
-        void *grown =
-            more > LIMIT_TIMELINE_BYTES - t->list_bytes ? NULL : realloc(l->ptr, cap * elem_size);
-        if (!grown) {
-            t->failed = true;
-            return NULL;
-        }
-        t->list_bytes += more;
-        l->size_bytes += more;
-        l->ptr = grown;
-        l->cap = cap;
-    }
+    if (l->count == l->cap && !list_grow(t, l, elem_size))
+        return NULL;
     void *slot = (uint8_t *)l->ptr + l->count++ * elem_size;
     memset(slot, 0, elem_size);
     return slot;
@@ -581,11 +586,12 @@ static void add_range(timeline *t, uint64_t start, uint64_t end, const uint32_t 
     if (!r)
         return;
     *r = (range){start, end, (uint32_t)t->refs.count, (uint32_t)n};
-    for (size_t i = 0; i < n; i++) {
-        uint32_t *ref = list_add(t, &t->refs, sizeof *ref);
-        if (ref)
-            *ref = refs[i];
+    while (t->refs.cap - t->refs.count < n) {
+        if (!list_grow(t, &t->refs, sizeof *refs))
+            return;
     }
+    memcpy((uint32_t *)t->refs.ptr + t->refs.count, refs, n * sizeof *refs);
+    t->refs.count += n;
 }
 
 /* The mappings that cover the sweep's place, in order of time. */

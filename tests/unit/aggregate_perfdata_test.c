@@ -211,16 +211,21 @@ typedef struct hand {
     uint64_t time;
 } hand;
 
+static void hand_open_event(hand *h, const perfdata_build_event *event)
+{
+    static const perfdata_build_opts opts = {.arch = "x86_64"};
+    *h = (hand){.event = *event, .time = 1000};
+    h->b = perfdata_build_new(bytes_sink(&h->file), &opts, &h->event, 1);
+}
+
 static void hand_open(hand *h, bool by_time, uint64_t more_fields, uint64_t branch_type)
 {
-    *h = (hand){.event = {.name = "instructions:u",
-                          .config = 1,
-                          .sample_type = S_IP | S_TID | more_fields | (by_time ? S_TIME : 0),
-                          .flags = by_time ? SAMPLE_ID_ALL : 0,
-                          .branch_sample_type = branch_type},
-                .time = 1000};
-    static const perfdata_build_opts opts = {.arch = "x86_64"};
-    h->b = perfdata_build_new(bytes_sink(&h->file), &opts, &h->event, 1);
+    hand_open_event(h, &(perfdata_build_event){.name = "instructions:u",
+                                               .config = 1,
+                                               .sample_type = S_IP | S_TID | more_fields |
+                                                              (by_time ? S_TIME : 0),
+                                               .flags = by_time ? SAMPLE_ID_ALL : 0,
+                                               .branch_sample_type = branch_type});
 }
 
 static perfdata_build_id_fields sid_at(uint32_t pid, uint64_t time)
@@ -265,6 +270,55 @@ static void hand_run(hand *h, void **state, run *r, const aggregate_opts *opts)
 static void assert_hits(const run *r, const char *program, uint64_t hits)
 {
     assert_int_equal(facts_hits(&r->facts, program, FACT_HIT), hits);
+}
+
+/* The opcode of the first record with entries; 0 if there is none. */
+static uint8_t first_opcode(const run *r)
+{
+    spgo_spt *spt;
+    spgo_spt_record record = {.opcode = 0};
+    spgo_code code;
+    assert_int_equal(spgo_spt_open(bytes_span(&r->spt), &spt, NULL), SPGO_OK);
+    spgo_spt_cursor c = spgo_spt_records(spt);
+    bool found = spgo_spt_next_entries(&c, &record, &code);
+    spgo_spt_close(spt);
+    return found ? record.opcode : 0;
+}
+
+/* Types and configurations of linux/perf_event.h: hardware 0, software 1, cache 3, raw 4. */
+static void a_generic_event_gets_its_opcode_whatever_its_name(void **state)
+{
+    static const struct {
+        uint32_t type;
+        uint64_t config;
+        uint8_t opcode;
+    } cases[] = {
+        {0, 0, SPGO_SPT_UNHALT_CYCLE},
+        {0, 1, SPGO_SPT_RETIRE_INSTR},
+        {0, 4, SPGO_SPT_RETIRE_BR_INSTR},
+        {0, 0x10001, 0},
+        {1, 0, SPGO_SPT_ETW_INSTR},
+        {1, 1, SPGO_SPT_ETW_INSTR},
+        {1, 2, 0}, /* page faults */
+        {3, 0x10000, SPGO_SPT_L1_DCACHE_MISS},
+        {3, 0x10001, SPGO_SPT_L1_ICACHE_MISS},
+        {3, 0x00001, 0}, /* accesses */
+        {3, 0x10002, 0}, /* of the last level */
+        {4, 0x10001, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        hand h;
+        run r;
+        hand_open_event(&h, &(perfdata_build_event){.name = "e",
+                                                    .type = cases[i].type,
+                                                    .config = cases[i].config,
+                                                    .sample_type = S_IP | S_TID});
+        hand_map(&h, 7, 0, TEXT, "/x/one", 0);
+        hand_sample(&h, 7, 0, TEXT + 0x10);
+        hand_run(&h, state, &r, NULL);
+        assert_int_equal(first_opcode(&r), cases[i].opcode);
+        run_free(&r);
+    }
 }
 
 static void without_times_the_place_in_the_file_decides(void **state)
@@ -615,6 +669,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_scenarios_come_out_as_the_model_says),
         cmocka_unit_test(the_bytes_do_not_depend_on_the_threads),
+        cmocka_unit_test(a_generic_event_gets_its_opcode_whatever_its_name),
         cmocka_unit_test(without_times_the_place_in_the_file_decides),
         cmocka_unit_test(with_times_the_place_in_the_file_does_not_matter),
         cmocka_unit_test(an_rva_counts_from_where_the_file_would_begin),

@@ -5,6 +5,7 @@
 #include <base/bytes.h>
 #include <base/diag.h>
 #include <base/guid.h>
+#include <base/hash.h>
 #include <base/reader.h>
 
 #include <errno.h>
@@ -221,6 +222,26 @@ static void findings_are_bounded_and_counted(void **state)
     diag_add(NULL, SPGO_CORRUPT, 0, "nowhere");
 }
 
+/* Keys that differ in any one stretch of bits are spread over a table, under any seed. */
+static void hashes_spread_regular_keys(void **state)
+{
+    (void)state;
+    enum { KEYS = 4096, SLOTS = 2 * KEYS };
+    static uint8_t taken[SLOTS];
+    for (unsigned shift = 0; shift <= 52; shift += 4) {
+        memset(taken, 0, sizeof taken);
+        unsigned used = 0;
+        uint64_t seed = hash_seed(&taken[shift]);
+        for (uint64_t k = 0; k < KEYS; k++) {
+            uint8_t *slot = &taken[hash_u64(seed, k << shift) & (SLOTS - 1)];
+            used += *slot == 0;
+            *slot = 1;
+        }
+        assert_in_range(used, KEYS * 7 / 10, KEYS); /* by chance 79 % */
+    }
+    assert_int_not_equal(hash_seed(&taken[0]), hash_seed(&taken[16]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +258,7 @@ int main(void)
         cmocka_unit_test(long_sentences_are_cut),
         cmocka_unit_test(every_code_has_a_name),
         cmocka_unit_test(findings_are_bounded_and_counted),
+        cmocka_unit_test(hashes_spread_regular_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

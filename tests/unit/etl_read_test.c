@@ -10,8 +10,8 @@
 #include <base/reader.h>
 #include <base/text.h>
 #include <format/etl/etl_dump.h>
-#include <format/etl/etl_tally.h>
 #include <format/etl/etl_internal.h>
+#include <format/etl/etl_tally.h>
 
 #include "etl_raw.h"
 

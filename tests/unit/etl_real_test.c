@@ -12,8 +12,8 @@
 #include <base/guid.h>
 #include <base/text.h>
 #include <format/etl/etl_dump.h>
-#include <format/etl/etl_tally.h>
 #include <format/etl/etl_internal.h>
+#include <format/etl/etl_tally.h>
 
 enum { FILE_COUNT = 22, LINE_MAX_COUNT = 1024 };
 

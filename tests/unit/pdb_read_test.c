@@ -309,6 +309,29 @@ static void moved_addresses_are_mapped_both_ways(void **state)
     close_opened(&o);
 }
 
+/* Without the way back nothing of the shipped image can be looked up, but ranges can be given. */
+static void a_way_there_without_a_way_back_is_used(void **state)
+{
+    (void)state;
+    opened o = {.b = build_streams(1024)};
+    o.b.omap = true;
+    build_settle(&o.b);
+    bytes_clear(&o.b.streams[S_OMAP_TO]);
+    o.file = build_file(&o.b);
+    reopen(&o);
+    assert_int_equal(o.code, SPGO_OK);
+    uint16_t section = 0;
+    uint32_t off = 0;
+    assert_int_equal(pdb_rva(o.p, 1, 0x34), 0x2044);
+    assert_false(pdb_section_offset(o.p, 0x2044, &section, &off));
+    pdb_range ranges[4];
+    assert_int_equal(pdb_ranges(o.p, 1, 0x10, 0x40, ranges, 4), 2);
+    assert_int_equal(ranges[0].length, 0x20);
+    assert_int_equal(ranges[1].rva, 0x2040);
+    assert_int_equal(ranges[1].length, 0x20);
+    close_opened(&o);
+}
+
 /* ------------------------------------------------------------------ annotations */
 
 typedef struct annotation_row {
@@ -737,6 +760,7 @@ int main(void)
         cmocka_unit_test(files_of_all_page_sizes_are_read),
         cmocka_unit_test(big_directories_are_read),
         cmocka_unit_test(moved_addresses_are_mapped_both_ways),
+        cmocka_unit_test(a_way_there_without_a_way_back_is_used),
         cmocka_unit_test(operation_4_moves_on_and_12_does_not),
         cmocka_unit_test(rows_without_length_reach_the_next),
         cmocka_unit_test(all_operations_are_known),

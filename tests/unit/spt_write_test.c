@@ -510,6 +510,74 @@ static void random_records_come_back(void **state)
     }
 }
 
+/* ------------------------------------------------------------------ more than 4 GiB */
+
+/* Keeps nothing but the borders of segments: a head comes in a write of its own. */
+typedef struct border_sink {
+    uint64_t size, segment_count, length_max, length_sum, last_off;
+    uint32_t last_length;
+} border_sink;
+
+static void end_segment(border_sink *b)
+{
+    b->length_sum += b->last_length;
+    b->length_max = b->last_length > b->length_max ? b->last_length : b->length_max;
+    b->last_length = 0;
+}
+
+static bool border_write(void *ctx, const void *data, size_t size)
+{
+    border_sink *b = ctx;
+    const uint8_t *p = data;
+    if (size == 8 && p[0] == SPGO_SPT_BINARY_ID) {
+        end_segment(b);
+        b->segment_count++;
+        b->last_off = b->size;
+        b->last_length = load_u32(p + 4);
+    }
+    b->size += size;
+    return true;
+}
+
+static bool border_patch(void *ctx, uint64_t offset, const void *data, size_t size)
+{
+    border_sink *b = ctx;
+    if (size == 4 && offset == b->last_off + 4)
+        b->last_length = load_u32(data);
+    return true;
+}
+
+static void a_segment_ends_before_4_gib(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* takes too long */
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+    skip();
+#endif
+#endif
+    enum { RECORD_SIZE = 2 + 8 * SPGO_SPT_ENTRIES_MAX };
+    const uint64_t record_count = (UINT64_C(4300) << 20) / RECORD_SIZE;
+    border_sink b = {0};
+    spgo_sink sink = {.ctx = &b, .write = border_write, .patch = border_patch};
+    static uint32_t entries[2 * SPGO_SPT_ENTRIES_MAX];
+    spgo_spt_writer *w;
+    assert_int_equal(spgo_spt_writer_new(sink, NULL, &w, NULL), SPGO_OK);
+    uint16_t program = add_program(w, 1, "a.exe");
+    for (uint64_t i = 0; i < record_count; i++) {
+        entries[0] = (uint32_t)i;
+        if (spgo_spt_writer_add(w, program, SPGO_SPT_LBR, entries, SPGO_SPT_ENTRIES_MAX, 1, NULL))
+            fail();
+    }
+    finish(w);
+    end_segment(&b);
+    assert_int_equal(b.segment_count, 2);
+    assert_int_equal(b.length_max, 4 + (UINT32_MAX - 4) / RECORD_SIZE * RECORD_SIZE);
+    assert_int_equal(b.length_sum, 2 * 4 + record_count * RECORD_SIZE);
+    assert_int_equal(b.size, TYPICAL_DATA_OFF + 2 * 4 + b.length_sum);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -528,6 +596,7 @@ int main(void)
         cmocka_unit_test(wrong_calls),
         cmocka_unit_test(a_refused_write_sticks),
         cmocka_unit_test(random_records_come_back),
+        cmocka_unit_test(a_segment_ends_before_4_gib),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 
 #include "synthetic_program.h"
 
+#include <base/limits.h>
 #include <base/text.h>
 #include <trace/timeline.h>
 
@@ -357,7 +358,7 @@ static void what_is_no_image_is_left_out(void **state)
     timeline_free(t);
 }
 
-/* The newest 4096 images of one place are kept; the older ones are forgotten, not confused. */
+/* The newest images of one place are kept; the older ones are forgotten, not confused. */
 static void images_beyond_the_limit_of_one_place_are_forgotten(void **state)
 {
     (void)state;
@@ -451,12 +452,12 @@ static void long_lines_of_forks_end(void **state)
 {
     (void)state;
     timeline *t = timeline_new();
-    enum { FORKS = 2000 };
+    enum { FORKS = 2 * LIMIT_FORK_DEPTH };
     image(t, TIMELINE_START, 1, 1000, "a");
     for (uint32_t i = 1; i <= FORKS; i++)
         fork_of(t, 10 + i, 1000 + i, 1000 + i - 1);
     seal(t);
-    assert_int_equal(letter(t, 1500, 5000), 'a');
+    assert_int_equal(letter(t, 1000 + LIMIT_FORK_DEPTH - 1, 5000), 'a');
     assert_int_equal(letter(t, 1000 + FORKS, 5000), '.'); /* more forks than are followed */
     timeline_free(t);
 }

@@ -68,6 +68,9 @@ void etl_dump_buffer(out *o, json *j, const etl_file *file, size_t index)
     field_u64(&f, "logger", b->logger_id);
     field_u64(&f, "type", b->type);
     field_hex(&f, "flags", b->flags);
+    field_u64(&f, "compressed", (b->flags & ETL_FLAG_COMPRESSED) != 0);
+    field_u64(&f, "events_lost", (b->flags & ETL_FLAG_EVENTS_LOST) != 0);
+    field_u64(&f, "buffers_lost", (b->flags & ETL_FLAG_BUFFER_LOST) != 0);
     field_u64(&f, "cut", b->is_cut);
     if (!j)
         out_text(o, "\n");

@@ -105,7 +105,7 @@ uint32_t pdb_rva(const pdb *p, uint16_t section, uint32_t off)
 
 bool pdb_section_offset(const pdb *p, uint32_t rva, uint16_t *section, uint32_t *off)
 {
-    if (p->to_source.count > 0)
+    if (p->info.has_omap)
         rva = moved(&p->to_source, rva);
     if (rva == PDB_NO_RVA)
         return false;
@@ -160,7 +160,9 @@ size_t pdb_ranges(const pdb *p, uint16_t section, uint32_t off, uint32_t length,
         uint32_t stop = n < map->count && map->rows[n].rva < end ? map->rows[n].rva : end;
         uint32_t to = stop > rva ? shipped_rva(p, rva) : PDB_NO_RVA;
         bool known = count > 0 && to >= last.rva && to - last.rva < last.length;
-        uint32_t to_end = to == PDB_NO_RVA || known ? to : shipped_end(p, to, start, end);
+        uint32_t to_end = to;
+        if (to != PDB_NO_RVA && !known)
+            to_end = p->to_source.count ? shipped_end(p, to, start, end) : to + (stop - rva);
         if (to_end != to) {
             last = (pdb_range){to, to_end - to, off + (rva - start)};
             if (count < max)

@@ -362,7 +362,7 @@ static spgo_code read_debug_streams(pdb *p, const dbi_header *h, diag *d, spgo_e
     SPGO_TRY(read_omap(p, streams[DEBUG_OMAP_FROM_SOURCE], "rows of the OMAP from the source",
                        &p->from_source, d, err));
     SPGO_TRY(index_sources(p, err));
-    p->info.has_omap = p->from_source.count > 0;
+    p->info.has_omap = p->from_source.count > 0 || p->to_source.count > 0;
     if (p->original_sections.count == 0)
         p->original_sections = p->sections;
     if (p->sections.count == 0)

@@ -56,7 +56,8 @@ static bool next_record(reader *r, record *rec)
     uint16_t size = reader_u16(r);
     if (!r->code && size < 2)
         reader_fail(r, SPGO_CORRUPT, rec->off);
-    rec->body = reader_sub(r, size);
+    uint64_t start = reader_offset(r);
+    rec->body = reader_from(reader_bytes(r, size), start);
     rec->kind = reader_u16(&rec->body);
     return r->code == SPGO_OK;
 }

@@ -61,6 +61,7 @@ typedef struct type_stream {
     size_t loaded; /* the row whose segment stands in the buffer, or SIZE_MAX */
     spgo_span segment;
     uint8_t *buffer;
+    size_t buffer_size;
 } type_stream;
 
 typedef struct type_record {
@@ -172,6 +173,21 @@ static spgo_code make_index(type_stream *t, arena *mem, spgo_error *err)
     return SPGO_OK;
 }
 
+static uint32_t segment_end(const type_stream *t, size_t row)
+{
+    return row + 1 < t->index_count ? t->index[row + 1].off : t->bytes;
+}
+
+static size_t largest_segment(const type_stream *t)
+{
+    uint32_t largest = 0;
+    for (size_t i = 0; i < t->index_count; i++) {
+        uint32_t size = segment_end(t, i) - t->index[i].off;
+        largest = size > largest ? size : largest;
+    }
+    return largest < SEGMENT_MAX ? largest : SEGMENT_MAX;
+}
+
 static spgo_code open_types(type_stream *t, arena *mem, spgo_error *err)
 {
     if (t->is_open)
@@ -185,9 +201,10 @@ static spgo_code open_types(type_stream *t, arena *mem, spgo_error *err)
     SPGO_TRY(load_index(t, &h, mem, err));
     if (!index_is_sound(t))
         SPGO_TRY(make_index(t, mem, err));
-    t->buffer = arena_push(mem, SEGMENT_MAX, 1);
+    t->buffer_size = largest_segment(t);
+    t->buffer = arena_push(mem, t->buffer_size, 1);
     if (!t->buffer)
-        return pdb_no_room(t->file, mem, "pdb.types", SEGMENT_MAX, err);
+        return pdb_no_room(t->file, mem, "pdb.types", t->buffer_size, err);
     t->loaded = SIZE_MAX;
     t->is_open = true;
     return SPGO_OK;
@@ -212,8 +229,9 @@ static void load_segment(type_stream *t, size_t row)
     if (t->loaded == row)
         return;
     uint32_t start = t->index[row].off;
-    uint32_t end = row + 1 < t->index_count ? t->index[row + 1].off : t->bytes;
-    size_t size = end - start < SEGMENT_MAX ? end - start : SEGMENT_MAX;
+    size_t size = segment_end(t, row) - start;
+    if (size > t->buffer_size)
+        size = t->buffer_size;
     size = msf_copy(&t->file->file, t->stream, t->header_size + (uint64_t)start, t->buffer, size);
     t->segment = (spgo_span){t->buffer, size};
     t->loaded = row;

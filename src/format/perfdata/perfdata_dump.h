@@ -10,7 +10,8 @@
 #include <base/json.h>
 #include <format/perfdata/perfdata.h>
 
-/* Mode, features, events and build-ids. Text: one `name: value` line each. */
+/* Mode, features, events and build-ids. Text: a `name: value` line for each field, and for each
+ * event and build-id a line of ` name=value` pairs that starts with "attr 0:", "build_id 0:". */
 void perfdata_dump_header(out *o, json *j, const perfdata *p);
 
 /*

@@ -235,11 +235,19 @@ static void begin_unpacking(perfdata_walk *w, const perfdata_record *r)
     }
 }
 
+/* Records cost time as well as bytes. */
+enum { RECORD_CHARGE = 56 };
+
+static void charge(perfdata_walk *w, uint64_t unpacked)
+{
+    w->unpacked_left -= unpacked < w->unpacked_left ? unpacked : w->unpacked_left;
+}
+
 /* `available` were unpacked to no use; they count too, or endless ones could be made to fail. */
 static bool fail_unpacking(perfdata_walk *w, spgo_code code, size_t available)
 {
     bool is_all = code == SPGO_LIMIT && w->unpacked_left < w->p->unpacked_max;
-    w->unpacked_left -= available < w->unpacked_left && !is_all ? available : w->unpacked_left;
+    charge(w, is_all ? w->unpacked_left : available);
     if (code == SPGO_LIMIT)
         lose_packed(w, "unpacks to more than a recorder's buffers hold; its rest is left out",
                     code);
@@ -280,7 +288,7 @@ static bool next_unpacked(perfdata_walk *w, perfdata_record *r)
     fill_record(r, w->p, at, w->packed_off); /* it may have moved */
     r->from_compressed = true;
     w->unread_size = r->size_bytes;
-    w->unpacked_left -= r->size_bytes < w->unpacked_left ? r->size_bytes : w->unpacked_left;
+    charge(w, r->size_bytes + RECORD_CHARGE);
     return true;
 }
 
