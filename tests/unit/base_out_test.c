@@ -215,7 +215,8 @@ static void json_pretty_puts_a_member_a_line(void **state)
 static void json_escapes(void **state)
 {
     fixture *f = *state;
-    json_text(&f->j, "\"\\/\b\f\n\r\t\x01\x1F\x7F\xC2\x80\xC2\x9B\xC2\x9F\xC2\xA0 \xC3\xA4 \xFF\xC3");
+    json_text(&f->j,
+              "\"\\/\b\f\n\r\t\x01\x1F\x7F\xC2\x80\xC2\x9B\xC2\x9F\xC2\xA0 \xC3\xA4 \xFF\xC3");
     json_end_line(&f->j);
     json_str(&f->j, (spgo_str){"a\0b", 3});
     json_end_line(&f->j);

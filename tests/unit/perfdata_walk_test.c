@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <base/limits.h>
 #include <format/perfdata/perfdata.h>
 
 #if SPGO_HAVE_ZSTD
@@ -373,6 +374,38 @@ static void test_a_bomb_ends_at_the_limit(void **state)
     assert_true(seen.cut_short);
     bytes_free(&b);
 }
+
+/* Each record keeps to its own limit, but all together would not end. */
+static void test_many_bombs_end_too(void **state)
+{
+    (void)state;
+    enum { ROUND = 32768, BOMBS = 12 };
+    const size_t bomb_size = 48u << 20;
+    uint8_t *bomb = calloc(1, bomb_size);
+    bytes packed = {0}, b = {0};
+    assert_non_null(bomb);
+    for (size_t i = 0; i < bomb_size; i += ROUND) {
+        store_u32(bomb + i, PERFDATA_RECORD_FINISHED_ROUND);
+        store_u16(bomb + i + 6, ROUND);
+    }
+    assert_true(bytes_reserve(&packed, ZSTD_compressBound(bomb_size)));
+    packed.len = ZSTD_compress(packed.ptr, packed.cap, bomb, bomb_size, 1);
+    free(bomb);
+    perfdata_build *w = begin(&b, &(perfdata_build_opts){0});
+    for (int i = 0; i < BOMBS; i++)
+        perfdata_build_raw(w, PERFDATA_RECORD_COMPRESSED, 0, bytes_span(&packed));
+    end(w);
+    const uint64_t max = LIMIT_PERFDATA_EXPANDED_BYTES + LIMIT_PERFDATA_EXPANSION * (uint64_t)b.len;
+    walked seen;
+    walk_all(&b, &seen);
+    assert_true(seen.inside <= max / ROUND);
+    assert_true(seen.inside >= max / ROUND * 9 / 10);
+    assert_int_equal(seen.d.kept[0].code, SPGO_LIMIT);
+    assert_true(seen.bad > 1);
+    assert_true(seen.cut_short);
+    bytes_free(&packed);
+    bytes_free(&b);
+}
 #else
 static void test_builds_without_zstd_say_so(void **state)
 {
@@ -411,6 +444,7 @@ int main(void)
         cmocka_unit_test(test_second_kind_says_its_size),
         cmocka_unit_test(test_lost_borders_inside_are_lost_for_good),
         cmocka_unit_test(test_a_bomb_ends_at_the_limit),
+        cmocka_unit_test(test_many_bombs_end_too),
 #else
         cmocka_unit_test(test_builds_without_zstd_say_so),
 #endif

@@ -1,6 +1,9 @@
 /* The writer: exact bytes, what becomes which segment, limits, and reading back what was written.
  */
 #include "spt_build.h"
+#include "test_sanitizers.h"
+
+#include <base/reader.h>
 
 #include <stdlib.h>
 
@@ -518,7 +521,7 @@ typedef struct border_sink {
     uint32_t last_length;
 } border_sink;
 
-static void end_segment(border_sink *b)
+static void end_border(border_sink *b)
 {
     b->length_sum += b->last_length;
     b->length_max = b->last_length > b->length_max ? b->last_length : b->length_max;
@@ -530,7 +533,7 @@ static bool border_write(void *ctx, const void *data, size_t size)
     border_sink *b = ctx;
     const uint8_t *p = data;
     if (size == 8 && p[0] == SPGO_SPT_BINARY_ID) {
-        end_segment(b);
+        end_border(b);
         b->segment_count++;
         b->last_off = b->size;
         b->last_length = load_u32(p + 4);
@@ -550,13 +553,8 @@ static bool border_patch(void *ctx, uint64_t offset, const void *data, size_t si
 static void a_segment_ends_before_4_gib(void **state)
 {
     (void)state;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    skip(); /* takes too long */
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-    skip();
-#endif
-#endif
+    if (TEST_UNDER_SANITIZER)
+        skip(); /* takes too long */
     enum { RECORD_SIZE = 2 + 8 * SPGO_SPT_ENTRIES_MAX };
     const uint64_t record_count = (UINT64_C(4300) << 20) / RECORD_SIZE;
     border_sink b = {0};
@@ -571,7 +569,7 @@ static void a_segment_ends_before_4_gib(void **state)
             fail();
     }
     finish(w);
-    end_segment(&b);
+    end_border(&b);
     assert_int_equal(b.segment_count, 2);
     assert_int_equal(b.length_max, 4 + (UINT32_MAX - 4) / RECORD_SIZE * RECORD_SIZE);
     assert_int_equal(b.length_sum, 2 * 4 + record_count * RECORD_SIZE);
