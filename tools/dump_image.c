@@ -89,7 +89,7 @@ static void elf_header(const fields *f, const elf_image *elf)
 {
     field_u64(f, "bits", elf->is_64bit ? 64 : 32);
     field_bool(f, "big_endian", elf->is_big_endian);
-    field_u64(f, "type", elf->type);
+    field_u64(f, "elf_type", elf->type);
     field_u64(f, "machine", elf->machine);
     field_hex(f, "entry", elf->entry);
     field_hex(f, "base_vaddr", elf->base_vaddr);

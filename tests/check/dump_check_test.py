@@ -189,9 +189,15 @@ class Dump(unittest.TestCase):
 
     def test_several_files_and_unknown_ones(self):
         path = self.make_spt()
-        out, err = self.dump(path, SPGO, path, expect=1)
+        out, err = self.dump(path, self.path("script"), path, expect=1)
         self.assertEqual(out.count("# file "), 2)
-        self.assertIn("this is no ETL, perf.data or SPT file", err)
+        self.assertIn("this is no ETL, perf.data, SPT, PE, ELF or PDB file", err)
+
+    def test_elf(self):
+        header, segments = (load(l) for l in self.dump("--json", SPGO)[0].splitlines()[1:])
+        self.assertEqual(header["bits"], 64)
+        rows = [l for l in self.dump(SPGO)[0].splitlines() if l.startswith("segment ")]
+        self.assertEqual(len(rows), len(segments["segments"]))
 
     def test_usage(self):
         path = self.make_spt()
@@ -215,6 +221,19 @@ class Dump(unittest.TestCase):
             with self.subTest(name):
                 lines = self.dump("--counts", os.path.join(folder, name))[0].splitlines()
                 self.assertEqual(sorted(lines[1:]), sorted(kinds))
+
+    def test_real_images(self):
+        folder = os.path.join(os.environ.get("SPGO_TEST_DATA", ""), "pdb")
+        if not os.path.isdir(folder):
+            self.skipTest("no real data")
+        damaged = {"sym_cfi_chained_loop.exe": 3, "sym_portable_ppdb.pdb": 1}
+        names = [n for n in os.listdir(folder) if n.endswith((".exe", ".dll", ".pdb"))]
+        for name in names:
+            with self.subTest(name):
+                out, _ = self.dump("--json", os.path.join(folder, name), expect=damaged.get(name, 0))
+                lines = [load(l) for l in out.splitlines()]
+                if damaged.get(name) != 1:
+                    self.assertEqual([l["type"] for l in lines[:2]], ["file", "header"])
 
 
 if __name__ == "__main__":
