@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <base/guid.h>
+#include <base/hash.h>
 #include <base/reader.h>
 #include <format/etl/etl_tally.h>
 
@@ -49,13 +50,13 @@ void etl_tally_free(etl_tally *t)
     free(t);
 }
 
-static uint64_t kind_hash(const kind *k)
+static uint64_t kind_hash(uint64_t seed, const kind *k)
 {
-    uint64_t h = load_u64(k->guid.bytes) ^ load_u64(k->guid.bytes + 8) * 0x9e3779b97f4a7c15u;
-    h ^= (uint64_t)k->hook << 48 | (uint64_t)k->id << 32 | (uint64_t)k->version << 16 |
-         (uint64_t)k->type << 8 | k->opcode;
-    h *= 0x9e3779b97f4a7c15u;
-    return h ^ h >> 29;
+    const uint64_t rest = (uint64_t)k->hook << 48 | (uint64_t)k->id << 32 |
+                          (uint64_t)k->version << 16 | (uint64_t)k->type << 8 | k->opcode;
+    uint64_t h = hash_u64(seed, load_u64(k->guid.bytes));
+    h = hash_u64(h, load_u64(k->guid.bytes + 8));
+    return hash_u64(h, rest);
 }
 
 static bool same_kind(const kind *a, const kind *b)
@@ -66,7 +67,7 @@ static bool same_kind(const kind *a, const kind *b)
 
 static kind *place_of(const etl_tally *t, const kind *k)
 {
-    size_t at = kind_hash(k) & (t->place_count - 1);
+    size_t at = kind_hash(hash_seed(t->places), k) & (t->place_count - 1);
     while (t->places[at].count && !same_kind(&t->places[at], k))
         at = (at + 1) & (t->place_count - 1);
     return &t->places[at];

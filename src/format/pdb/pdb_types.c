@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include <base/bytes.h>
+#include <base/hash.h>
 #include <base/text.h>
 
 enum {
@@ -270,7 +271,7 @@ typedef struct key_map {
 
 static size_t map_slot(const key_map *m, uint64_t key)
 {
-    size_t i = (size_t)(key * 0x9e3779b97f4a7c15u >> 32) & (m->slots - 1);
+    size_t i = (size_t)hash_u64(hash_seed(m->keys), key) & (m->slots - 1);
     while (m->keys[i] && m->keys[i] != key)
         i = (i + 1) & (m->slots - 1);
     return i;
