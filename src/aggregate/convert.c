@@ -8,7 +8,8 @@
 #include <string.h>
 
 enum {
-    PLACES = 6, /* remembered from the last addresses of one process */
+    PLACES = 6,                /* remembered from the last addresses of one process */
+    LOOKS_ELSEWHERE = 1 << 15, /* of one batch into the images of other processes */
     GAPS = 4,
     PACKS = 64,
     WORD_ROOM = 2 * SPGO_SPT_ENTRIES_MAX + RECORD_HEAD
@@ -53,6 +54,7 @@ struct converter {
     place *last; /* the one that held the last address */
     size_t next_place;
     gap gaps[GAPS];
+    size_t looks_left; /* see is_elsewhere */
     size_t next_gap;
 
     uint8_t *wanted; /* per module: 0 not looked at yet, 1 wanted, 2 not */
@@ -285,20 +287,23 @@ static void narrow_gap(gap *g, const timeline_place *found)
     g->valid_to = found->valid_to < g->valid_to ? found->valid_to : g->valid_to;
 }
 
-/* An address in no image of its process: does it lie in one of another process? */
+/* An address in no image of its process: does it lie in one of another process? That is only for
+ * the tally, so a trace of many processes gets a bounded number of answers a batch; a batch is the
+ * same whoever converts it, and so is what is counted. */
 static bool is_elsewhere(converter *c, uint64_t addr)
 {
     for (size_t i = 0; i < GAPS; i++) {
         if (addr - c->gaps[i].start < c->gaps[i].size)
             return c->gaps[i].is_elsewhere;
     }
-    if (addr >= c->kernel_start)
+    size_t count = timeline_process_count(c->who);
+    if (addr >= c->kernel_start || count > c->looks_left)
         return false;
+    c->looks_left -= count;
     gap *g = &c->gaps[c->next_gap++ % GAPS];
     *g = (gap){.size = c->kernel_start, .valid_to = UINT64_MAX};
     timeline_place here = timeline_find(c->who, c->process, c->time, addr);
     narrow_gap(g, &here);
-    size_t count = timeline_process_count(c->who);
     for (size_t i = 0; i < count && !g->is_elsewhere; i++) {
         timeline_place there = timeline_find(c->who, (uint32_t)i, c->time, addr);
         narrow_gap(g, &there);
@@ -597,6 +602,8 @@ bool converter_run(converter *c, const trace_batch *batch, record_list *out)
     out->count = 0;
     c->out = out;
     c->last = &c->places[0];
+    c->looks_left = LOOKS_ELSEWHERE;
+    c->next_gap = 0;
     c->who = NULL; /* nothing carries over, so that the records do not depend on who ran before */
     for (size_t i = 0; i < batch->count; i++)
         convert_sample(c, batch, &batch->samples[i]);

@@ -1,4 +1,4 @@
-/* What the parts of the trace layer share: trace.c, trace_etl.c, trace_perfdata.c. */
+/* What the parts of the trace layer share: trace.c, sources.c, batch.c, and a file per format. */
 #ifndef TRACE_INTERNAL_H
 #define TRACE_INTERNAL_H
 

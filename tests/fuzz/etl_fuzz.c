@@ -5,26 +5,11 @@
  */
 #include "fuzz.h"
 #include "fuzz_etl.h"
+#include "fuzz_print.h"
 
 #include <format/etl/etl.h>
 #include <format/etl/etl_dump.h>
 #include <format/etl/etl_tally.h>
-
-typedef struct printer {
-    out text, json_text;
-    json j;
-} printer;
-
-static printer *get_printer(void)
-{
-    static printer p;
-    if (!p.text.buf) {
-        FUZZ_CHECK(out_init(&p.text, fuzz_null_sink(), NULL) == SPGO_OK);
-        FUZZ_CHECK(out_init(&p.json_text, fuzz_null_sink(), NULL) == SPGO_OK);
-        p.j = json_on(&p.json_text, false);
-    }
-    return &p;
-}
 
 static void print_file(printer *p, const etl_file *f)
 {

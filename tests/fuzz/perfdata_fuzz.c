@@ -3,25 +3,10 @@
  * decodes and prints every record as text and as JSON. A second walk must see the same records.
  */
 #include "fuzz.h"
+#include "fuzz_print.h"
 
 #include <format/perfdata/perfdata.h>
 #include <format/perfdata/perfdata_dump.h>
-
-typedef struct printer {
-    out text, json_text;
-    json j;
-} printer;
-
-static printer *get_printer(void)
-{
-    static printer p;
-    if (!p.text.buf) {
-        FUZZ_CHECK(out_init(&p.text, fuzz_null_sink(), NULL) == SPGO_OK);
-        FUZZ_CHECK(out_init(&p.json_text, fuzz_null_sink(), NULL) == SPGO_OK);
-        p.j = json_on(&p.json_text, false);
-    }
-    return &p;
-}
 
 static void print_header(printer *p, const perfdata *file)
 {
