@@ -6,6 +6,8 @@ enum {
     LIMIT_ETL_CPUS = 2048,             /* per-CPU streams of one trace */
     LIMIT_ETL_EXPANSION = 64,          /* see LIMIT_ETL_EXPANDED_BYTES */
     LIMIT_PERFDATA_EXPANSION = 64,     /* see LIMIT_PERFDATA_EXPANDED_BYTES */
+    LIMIT_SAMPLEPROF_EXPANSION = 64,   /* see LIMIT_SAMPLEPROF_EXPANDED_BYTES */
+    LIMIT_INLINE_DEPTH = 1024,         /* callees inlined into each other, of one function */
     LIMIT_SOURCES = 1024,              /* counters of a trace that are told apart */
     LIMIT_STACK_FRAMES = 4096,         /* frames of one call stack */
     LIMIT_BRANCHES = 4096,             /* branch records of one sample */
@@ -19,6 +21,9 @@ enum {
 #define LIMIT_ETL_EXPANDED_BYTES (1024ull * 1024 * 1024)
 /* All COMPRESSED records of a file; LIMIT_PERFDATA_EXPANSION more for each of its bytes. */
 #define LIMIT_PERFDATA_EXPANDED_BYTES (256ull * 1024 * 1024)
+/* All compressed sections of a sample profile; LIMIT_SAMPLEPROF_EXPANSION more for each of its
+ * bytes. */
+#define LIMIT_SAMPLEPROF_EXPANDED_BYTES (256ull * 1024 * 1024)
 #define LIMIT_TIMELINE_BYTES (768ull * 1024 * 1024) /* processes, threads, images of a trace */
 
 #endif

@@ -105,6 +105,33 @@ static void put_special(out *o, const char *text, size_t len)
         put_escaped(o, text, len);
 }
 
+/* The byte eight times. */
+#define REPEATED(byte) (0x0101010101010101u * (uint64_t)(byte))
+
+/* Is one of the eight bytes 0? Exact as an answer, whatever borrows do to single bits. */
+static uint64_t has_zero(uint64_t x)
+{
+    return (x - REPEATED(0x01)) & ~x & REPEATED(0x80);
+}
+
+/* How many bytes, in eights, are printable ASCII and not special: nearly all of nearly all names.
+ */
+static size_t plain_words(const char *p, size_t left, bool in_quotes)
+{
+    size_t n = 0;
+    for (; left - n >= 8; n += 8) {
+        uint64_t x;
+        memcpy(&x, p + n, sizeof x);
+        uint64_t bad = (x & REPEATED(0x80)) | ((x - REPEATED(0x20)) & ~x & REPEATED(0x80)) |
+                       has_zero(x ^ REPEATED(0x7f));
+        if (in_quotes)
+            bad |= has_zero(x ^ REPEATED('"')) | has_zero(x ^ REPEATED('\\'));
+        if (bad)
+            break;
+    }
+    return n;
+}
+
 static void put_clean(out *o, spgo_str s, bool in_quotes)
 {
     size_t plain = 0; /* start of the run that goes out as it is */
@@ -113,6 +140,9 @@ static void put_clean(out *o, spgo_str s, bool in_quotes)
     if (s.len == 0)
         return;
     while (at < s.len) {
+        at += plain_words(s.ptr + at, s.len - at, in_quotes);
+        if (at == s.len)
+            break;
         uint32_t c = 0;
         size_t len = text_utf8_next(s.ptr + at, s.len - at, &c);
         if (len > 0 && !is_special(c, in_quotes)) {

@@ -34,6 +34,12 @@ spgo_code os_output_open(const char *path, os_output **out, spgo_error *err);
 spgo_sink os_output_sink(os_output *out); /* append, patch, read; errors: os_output_commit */
 uint64_t os_output_size(const os_output *out);
 
+/* An output that is nobody's but this process's: a temporary file without a name, which is read
+ * when it is complete. os_output_reread: *in holds its bytes, or the first error of any write is
+ * returned; either way `out` is gone. */
+spgo_code os_output_open_scratch(os_output **out, spgo_error *err);
+spgo_code os_output_reread(os_output *out, os_input **in, spgo_error *err);
+
 /* Finishes the file: SPGO_OK, or the first error of any write, and then nothing is left behind.
  * Either way `out` is gone. */
 spgo_code os_output_commit(os_output *out, spgo_error *err);

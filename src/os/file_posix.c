@@ -394,12 +394,8 @@ static spgo_code open_beside(place *p, const struct stat *old, spgo_error *err)
     return SPGO_OK;
 }
 
-static spgo_code open_stream(place *p, const char *path, spgo_error *err)
+static spgo_code open_scratch(place *p, spgo_error *err)
 {
-    bool is_stdout = strcmp(path, "-") == 0;
-    p->stream_fd = is_stdout ? dup(STDOUT_FILENO) : open_retrying(path, O_WRONLY | O_NOCTTY, 0);
-    if (p->stream_fd < 0)
-        return spgo_fail_sys(err, errno, "output", "cannot be opened for writing");
     p->fd = open_unnamed();
     if (p->fd < 0)
         return spgo_fail_sys(err, errno, "output",
@@ -409,9 +405,20 @@ static spgo_code open_stream(place *p, const char *path, spgo_error *err)
     return SPGO_OK;
 }
 
+static spgo_code open_stream(place *p, const char *path, spgo_error *err)
+{
+    bool is_stdout = strcmp(path, "-") == 0;
+    p->stream_fd = is_stdout ? dup(STDOUT_FILENO) : open_retrying(path, O_WRONLY | O_NOCTTY, 0);
+    if (p->stream_fd < 0)
+        return spgo_fail_sys(err, errno, "output", "cannot be opened for writing");
+    return open_scratch(p, err);
+}
+
 static spgo_code open_destination(place *p, const char *path, spgo_error *err)
 {
     struct stat st;
+    if (!path)
+        return open_scratch(p, err);
     if (strcmp(path, "-") == 0)
         return open_stream(p, path, err);
     if (*path == '\0')
@@ -499,6 +506,19 @@ int place_publish(place *p, uint64_t size_bytes)
         atomic_store(&p->slot->state, SLOT_FREE);
     p->slot = NULL;
     return 0;
+}
+
+spgo_code place_reread(place *p, uint64_t size_bytes, os_input **in, spgo_error *err)
+{
+    *in = calloc(1, sizeof **in);
+    if (!*in)
+        return spgo_fail_nomem(err, "input", sizeof **in);
+    spgo_code code = map_input(p->fd, size_bytes, *in, err);
+    if (code != SPGO_OK) {
+        free(*in);
+        *in = NULL;
+    }
+    return code;
 }
 
 void place_close(place *p)

@@ -371,16 +371,21 @@ static spgo_code open_beside(place *p, spgo_error *err)
     return SPGO_OK;
 }
 
+static spgo_code open_scratch(place *p, spgo_error *err)
+{
+    p->file = open_unnamed();
+    if (p->file == INVALID_HANDLE_VALUE)
+        return spgo_fail_sys(err, errno, "output",
+                             "no temporary file can be created; set TMP to a folder that can be "
+                             "written");
+    return SPGO_OK;
+}
+
 static spgo_code open_stream(place *p, HANDLE stream, bool owned, spgo_error *err)
 {
     p->stream = stream;
     p->owns_stream = owned;
-    p->file = open_unnamed();
-    if (p->file == INVALID_HANDLE_VALUE)
-        return spgo_fail_sys(err, errno, "output",
-                             "is no regular file and needs a temporary one, which cannot be "
-                             "created; set TMP to a folder that can be written");
-    return SPGO_OK;
+    return open_scratch(p, err);
 }
 
 /* Opens a destination that is no regular file (a pipe, CON, NUL): INVALID_HANDLE_VALUE if it is
@@ -396,6 +401,8 @@ static HANDLE open_if_stream(const wchar_t *path)
 
 static spgo_code open_destination(place *p, const char *path, spgo_error *err)
 {
+    if (!path)
+        return open_scratch(p, err);
     if (strcmp(path, "-") == 0) {
         HANDLE out = GetStdHandle(STD_OUTPUT_HANDLE);
         if (out == NULL || out == INVALID_HANDLE_VALUE)
@@ -475,6 +482,22 @@ int place_publish(place *p, uint64_t size_bytes)
         atomic_store(&p->slot->state, SLOT_FREE);
     p->slot = NULL;
     return 0;
+}
+
+spgo_code place_reread(place *p, uint64_t size_bytes, os_input **in, spgo_error *err)
+{
+    (void)size_bytes; /* the file has just so many */
+    *in = calloc(1, sizeof **in);
+    if (!*in)
+        return spgo_fail_nomem(err, "input", sizeof **in);
+    (*in)->spool = p->file;
+    p->file = INVALID_HANDLE_VALUE;
+    spgo_code code = map_input((*in)->spool, *in, err);
+    if (code != SPGO_OK) {
+        os_input_close(*in);
+        *in = NULL;
+    }
+    return code;
 }
 
 void place_close(place *p)

@@ -106,7 +106,7 @@ static bool output_read(void *ctx, uint64_t offset, void *bytes, size_t len)
     return true;
 }
 
-spgo_code os_output_open(const char *path, os_output **out, spgo_error *err)
+static spgo_code open_output(const char *path, os_output **out, spgo_error *err)
 {
     *out = NULL;
     os_output *o = calloc(1, sizeof *o);
@@ -124,6 +124,16 @@ spgo_code os_output_open(const char *path, os_output **out, spgo_error *err)
     }
     *out = o;
     return SPGO_OK;
+}
+
+spgo_code os_output_open(const char *path, os_output **out, spgo_error *err)
+{
+    return open_output(path, out, err);
+}
+
+spgo_code os_output_open_scratch(os_output **out, spgo_error *err)
+{
+    return open_output(NULL, out, err);
 }
 
 spgo_sink os_output_sink(os_output *out)
@@ -151,14 +161,30 @@ static const char *way_out(int sys)
     }
 }
 
+static spgo_code first_error(const os_output *out, spgo_error *err)
+{
+    if (out->sys_errno == 0)
+        return SPGO_OK;
+    return spgo_fail_sys(err, out->sys_errno, "output", "cannot be written%s",
+                         way_out(out->sys_errno));
+}
+
 spgo_code os_output_commit(os_output *out, spgo_error *err)
 {
     if (flush(out))
         keep_error(out, place_publish(out->place, out->flushed));
-    spgo_code code = SPGO_OK;
-    if (out->sys_errno != 0)
-        code = spgo_fail_sys(err, out->sys_errno, "output", "cannot be written%s",
-                             way_out(out->sys_errno));
+    spgo_code code = first_error(out, err);
+    os_output_discard(out);
+    return code;
+}
+
+spgo_code os_output_reread(os_output *out, os_input **in, spgo_error *err)
+{
+    *in = NULL;
+    (void)flush(out);
+    spgo_code code = first_error(out, err);
+    if (code == SPGO_OK)
+        code = place_reread(out->place, out->flushed, in, err);
     os_output_discard(out);
     return code;
 }

@@ -5,11 +5,12 @@
 #ifndef OS_PLACE_H
 #define OS_PLACE_H
 
-#include <spgo/error.h>
+#include <os/file.h>
 
 typedef struct place place;
 
-/* Checks the destination and creates the temporary file. */
+/* Checks the destination and creates the temporary file. path NULL: there is none, the file is for
+ * place_reread. */
 spgo_code place_open(const char *path, place **p, spgo_error *err);
 
 /* Both move all bytes or return an errno value; 0 is success. */
@@ -19,6 +20,9 @@ int place_read(place *p, uint64_t offset, void *bytes, size_t len);
 /* Gives the finished file, of `size_bytes`, to the destination. Returns an errno value or 0; may
  * be called once. */
 int place_publish(place *p, uint64_t size_bytes);
+
+/* The temporary file as an input, which outlives the place. */
+spgo_code place_reread(place *p, uint64_t size_bytes, os_input **in, spgo_error *err);
 
 /* Removes the temporary file unless it was published. */
 void place_close(place *p);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,6 +43,9 @@ static size_t walk(const char *folder, void (*each)(const char *path))
 
 static void remove_path(const char *path)
 {
+    struct stat st;
+    if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        walk(path, remove_path);
     if (remove(path) != 0)
         print_message("cannot remove %s\n", path);
 }
@@ -66,6 +70,22 @@ const char *test_path(void **state, const char *name)
 size_t test_folder_count(void **state)
 {
     return walk(*state, NULL);
+}
+
+void test_make_folders(const char *path)
+{
+    char part[4096];
+    size_t len = strlen(path);
+    assert_true(len < sizeof part);
+    for (size_t i = 1; i <= len; i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        memcpy(part, path, i);
+        part[i] = '\0';
+        struct stat st;
+        if (stat(part, &st) != 0)
+            assert_int_equal(mkdir(part, 0700), 0);
+    }
 }
 
 void test_write_file(const char *path, const void *bytes, size_t len)

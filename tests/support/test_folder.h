@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* cmocka setup and teardown: creates the folder (in *state) and removes it with its files. */
+/* cmocka setup and teardown: creates the folder (in *state) and removes it with all that is in it. */
 int test_folder_setup(void **state);
 int test_folder_teardown(void **state);
 
@@ -15,6 +15,9 @@ const char *test_path(void **state, const char *name);
 
 /* How many names are in the folder, "." and ".." apart? */
 size_t test_folder_count(void **state);
+
+/* The folder of this path, and those above it that are not there. */
+void test_make_folders(const char *path);
 
 void test_write_file(const char *path, const void *bytes, size_t len);
 

@@ -92,6 +92,23 @@ static void names_cannot_steer_a_terminal(void **state)
     expect(f, "\\x09");
 }
 
+/* Names are looked through eight bytes at a time. */
+static void special_bytes_are_found_at_every_place(void **state)
+{
+    fixture *f = *state;
+    static const char special[] = "\x01\x1f\x7f\x80\xff";
+    for (size_t at = 0; at < 24; at++) {
+        for (size_t i = 0; i < sizeof special - 1; i++) {
+            char name[] = "abcdefghijklmnopqrstuvwx", expected[32];
+            name[at] = special[i];
+            snprintf(expected, sizeof expected, "%.*s\\x%02x%s", (int)at, name,
+                     (unsigned)(unsigned char)special[i], name + at + 1);
+            out_name(&f->o, text_str(name));
+            expect(f, expected);
+        }
+    }
+}
+
 static void quoted_text_can_be_told_from_the_rest(void **state)
 {
     fixture *f = *state;
@@ -250,6 +267,7 @@ int main(void)
         WITH(numbers),
         WITH(hexadecimal),
         WITH(names_cannot_steer_a_terminal),
+        WITH(special_bytes_are_found_at_every_place),
         WITH(quoted_text_can_be_told_from_the_rest),
         WITH(signed_numbers),
         WITH(printf_takes_any_length),

@@ -435,11 +435,57 @@ static void too_many_open_outputs_are_an_error(void **state)
     os_output_discard(open_or_fail(test_path(state, "again")));
 }
 
+static void a_scratch_file_is_read_back(void **state)
+{
+    (void)state;
+    os_output *out;
+    os_input *in;
+    assert_int_equal(os_output_open_scratch(&out, NULL), SPGO_OK);
+    assert_true(put(out, "head tail"));
+    spgo_sink sink = os_output_sink(out);
+    assert_true(sink.patch(sink.ctx, 0, "HEAD", 4));
+    assert_int_equal(os_output_reread(out, &in, NULL), SPGO_OK);
+    spgo_span bytes = os_input_bytes(in);
+    assert_int_equal(bytes.len, 9);
+    assert_memory_equal(bytes.ptr, "HEAD tail", 9);
+    os_input_close(in);
+}
+
+static void a_scratch_file_may_be_empty(void **state)
+{
+    (void)state;
+    os_output *out;
+    os_input *in;
+    assert_int_equal(os_output_open_scratch(&out, NULL), SPGO_OK);
+    assert_int_equal(os_output_reread(out, &in, NULL), SPGO_OK);
+    assert_int_equal(os_input_bytes(in).len, 0);
+    os_input_close(in);
+}
+
+static void a_scratch_file_without_a_folder_says_so(void **state)
+{
+    (void)state;
+    char *before = getenv("TMPDIR") ? strdup(getenv("TMPDIR")) : NULL;
+    os_output *out;
+    spgo_error err;
+    assert_int_equal(setenv("TMPDIR", "/nonexistent", 1), 0);
+    assert_int_equal(os_output_open_scratch(&out, &err), SPGO_IO);
+    assert_non_null(strstr(err.sentence, "set TMPDIR"));
+    if (before)
+        setenv("TMPDIR", before, 1);
+    else
+        unsetenv("TMPDIR");
+    free(before);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, test_folder_setup, test_folder_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(a_scratch_file_is_read_back),
+        TEST(a_scratch_file_may_be_empty),
+        TEST(a_scratch_file_without_a_folder_says_so),
         TEST(the_old_file_stays_until_the_commit),
         TEST(a_discarded_output_leaves_what_was_there),
         TEST(a_relative_name_without_a_folder_is_fine),
