@@ -2,13 +2,12 @@
  * Reading ELF headers and notes. Every table is bounded by the file before it is entered, and the
  * work by the size of the file.
  */
-#include <format/elf/elf.h>
+#include <format/elf/elf_internal.h>
 
 #include <inttypes.h>
 #include <string.h>
 
 #include <base/fail.h>
-#include <base/reader.h>
 
 enum {
     IDENT_SIZE = 16,
@@ -20,60 +19,14 @@ enum {
 
     PT_LOAD = 1,
     PT_NOTE = 4,
-    SHT_NOTE = 7,
     NT_GNU_BUILD_ID = 3,
 
     /* e_phnum: the number did not fit and stands in the first section header's sh_info. */
     PN_XNUM = 0xffff,
+    SHN_XINDEX = 0xffff, /* likewise of e_shstrndx, in its sh_link */
     PAGE_SIZE_MIN = 4096,
     PAGE_SIZE_MAX = 64 * 1024
 };
-
-/* A table of the file: program headers or section headers. */
-typedef struct table {
-    uint64_t off;
-    uint64_t entry_size, count;
-} table;
-
-typedef struct elf_file {
-    spgo_span bytes;
-    bool is_64bit, big_endian;
-    table segments, sections;
-    uint64_t note_bytes_left; /* to look through: an honest file's notes are met twice at most */
-} elf_file;
-
-/* ------------------------------------------------------------------ words */
-
-static uint16_t take_half(reader *r, const elf_file *f)
-{
-    uint16_t value = reader_u16(r);
-    return f->big_endian ? __builtin_bswap16(value) : value;
-}
-
-static uint32_t take_word(reader *r, const elf_file *f)
-{
-    uint32_t value = reader_u32(r);
-    return f->big_endian ? __builtin_bswap32(value) : value;
-}
-
-/* An address, offset or size: as wide as the class. */
-static uint64_t take_wide(reader *r, const elf_file *f)
-{
-    if (!f->is_64bit)
-        return take_word(r, f);
-    uint64_t value = reader_u64(r);
-    return f->big_endian ? __builtin_bswap64(value) : value;
-}
-
-static bool inside(spgo_span bytes, uint64_t off, uint64_t size)
-{
-    return off <= bytes.len && size <= bytes.len - off;
-}
-
-static reader part_reader(const elf_file *f, uint64_t off, uint64_t size)
-{
-    return reader_from((spgo_span){f->bytes.ptr + off, (size_t)size}, off);
-}
 
 /* ------------------------------------------------------------------ header */
 
@@ -108,44 +61,24 @@ static spgo_code read_header(elf_file *f, elf_image *out, spgo_error *err)
 {
     reader r = reader_from(f->bytes, 0);
     reader_skip(&r, IDENT_SIZE);
-    out->type = take_half(&r, f);
-    out->machine = take_half(&r, f);
+    out->type = elf_take_half(&r, f);
+    out->machine = elf_take_half(&r, f);
     reader_skip(&r, 4); /* version once more */
-    out->entry = take_wide(&r, f);
-    f->segments.off = take_wide(&r, f);
-    f->sections.off = take_wide(&r, f);
+    out->entry = elf_take_wide(&r, f);
+    f->segments.off = elf_take_wide(&r, f);
+    f->sections.off = elf_take_wide(&r, f);
     reader_skip(&r, 4 + 2); /* flags, this header's size */
-    f->segments.entry_size = take_half(&r, f);
-    f->segments.count = take_half(&r, f);
-    f->sections.entry_size = take_half(&r, f);
-    f->sections.count = take_half(&r, f);
+    f->segments.entry_size = elf_take_half(&r, f);
+    f->segments.count = elf_take_half(&r, f);
+    f->sections.entry_size = elf_take_half(&r, f);
+    f->sections.count = elf_take_half(&r, f);
+    f->section_names = elf_take_half(&r, f);
     return reader_finish(&r, "elf.header", err);
 }
 
 /* ------------------------------------------------------------------ tables */
 
-typedef struct section_header {
-    uint32_t type, info;
-    uint64_t off, size;
-} section_header;
-
-static section_header take_section_header(const elf_file *f, uint64_t index)
-{
-    uint64_t off = f->sections.off + index * f->sections.entry_size;
-    reader r = part_reader(f, off, f->sections.entry_size);
-    section_header s;
-    reader_skip(&r, 4); /* name */
-    s.type = take_word(&r, f);
-    (void)take_wide(&r, f); /* flags */
-    (void)take_wide(&r, f); /* address */
-    s.off = take_wide(&r, f);
-    s.size = take_wide(&r, f);
-    reader_skip(&r, 4); /* link */
-    s.info = take_word(&r, f);
-    return s;
-}
-
-static spgo_code check_table(const elf_file *f, const table *t, const char *what,
+static spgo_code check_table(const elf_file *f, const elf_table *t, const char *what,
                              uint64_t entry_size_min, spgo_error *err)
 {
     static const char where[] = "elf.tables";
@@ -155,7 +88,7 @@ static spgo_code check_table(const elf_file *f, const table *t, const char *what
         return spgo_fail(err, SPGO_CORRUPT, where, SPGO_NO_OFFSET,
                          "an entry of the %s has %" PRIu64 " bytes, less than %" PRIu64, what,
                          t->entry_size, entry_size_min);
-    if (!inside(f->bytes, t->off, t->count * t->entry_size))
+    if (!elf_inside(f->bytes, t->off, t->count * t->entry_size))
         return spgo_fail(err, SPGO_TRUNCATED, where, f->bytes.len,
                          "the %s (%" PRIu64 " entries of %" PRIu64 " bytes at 0x%" PRIx64
                          ") reach behind the end of the file",
@@ -168,19 +101,52 @@ static spgo_code check_table(const elf_file *f, const table *t, const char *what
 static void settle_sections(elf_file *f)
 {
     const uint64_t entry_size_min = f->is_64bit ? 64 : 40;
-    table *t = &f->sections;
-    if (t->off == 0 || t->entry_size < entry_size_min || !inside(f->bytes, t->off, t->entry_size)) {
+    elf_table *t = &f->sections;
+    if (t->off == 0 || t->entry_size < entry_size_min ||
+        !elf_inside(f->bytes, t->off, t->entry_size)) {
         t->count = 0;
         return;
     }
-    section_header first = take_section_header(f, 0);
+    uint32_t name_off;
+    elf_section first = elf_take_section(f, 0, &name_off);
     if (t->count == 0)
-        t->count = first.size; /* the number did not fit into 16 bits */
+        t->count = first.size_bytes; /* the number did not fit into 16 bits */
     uint64_t fit = (f->bytes.len - t->off) / t->entry_size;
     if (t->count > fit)
         t->count = 0;
     if (f->segments.count == PN_XNUM && t->count > 0)
         f->segments.count = first.info;
+    if (f->section_names == SHN_XINDEX)
+        f->section_names = first.link;
+}
+
+elf_section elf_take_section(const elf_file *f, uint64_t index, uint32_t *name_off)
+{
+    uint64_t off = f->sections.off + index * f->sections.entry_size;
+    reader r = elf_part_reader(f->bytes, off, f->sections.entry_size);
+    elf_section s = {0};
+    *name_off = elf_take_word(&r, f);
+    s.type = elf_take_word(&r, f);
+    s.flags = elf_take_wide(&r, f);
+    s.addr = elf_take_wide(&r, f);
+    s.offset = elf_take_wide(&r, f);
+    s.size_bytes = elf_take_wide(&r, f);
+    s.link = elf_take_word(&r, f);
+    s.info = elf_take_word(&r, f);
+    (void)elf_take_wide(&r, f); /* alignment */
+    s.entry_size = elf_take_wide(&r, f);
+    return s;
+}
+
+spgo_code elf_file_open(spgo_span bytes, elf_file *f, elf_image *out, spgo_error *err)
+{
+    *f = (elf_file){.bytes = bytes, .note_bytes_left = 2 * (uint64_t)bytes.len};
+    SPGO_TRY(read_ident(f, err));
+    out->is_64bit = f->is_64bit;
+    out->is_big_endian = f->big_endian;
+    SPGO_TRY(read_header(f, out, err));
+    settle_sections(f);
+    return SPGO_OK;
 }
 
 /* ------------------------------------------------------------------ build-id */
@@ -194,14 +160,14 @@ static uint64_t aligned(uint64_t size, uint64_t alignment)
 static bool find_build_id(elf_file *f, uint64_t off, uint64_t size, uint64_t alignment,
                           elf_image *out)
 {
-    if (!inside(f->bytes, off, size) || size > f->note_bytes_left)
+    if (!elf_inside(f->bytes, off, size) || size > f->note_bytes_left)
         return false;
     f->note_bytes_left -= size;
-    reader r = part_reader(f, off, size);
+    reader r = elf_part_reader(f->bytes, off, size);
     while (reader_left(&r) >= 12) {
-        uint32_t name_size = take_word(&r, f);
-        uint32_t desc_size = take_word(&r, f);
-        uint32_t type = take_word(&r, f);
+        uint32_t name_size = elf_take_word(&r, f);
+        uint32_t desc_size = elf_take_word(&r, f);
+        uint32_t type = elf_take_word(&r, f);
         spgo_span name = reader_bytes(&r, name_size);
         reader_skip(&r, aligned(12 + (uint64_t)name_size, alignment) - 12 - name_size);
         spgo_span desc = reader_bytes(&r, desc_size);
@@ -226,9 +192,10 @@ static void set_image_id(elf_image *out)
 static void read_section_notes(elf_file *f, elf_image *out)
 {
     for (uint64_t i = 0; i < f->sections.count && out->build_id_size == 0; i++) {
-        section_header s = take_section_header(f, i);
-        if (s.type == SHT_NOTE)
-            (void)find_build_id(f, s.off, s.size, 4, out);
+        uint32_t name_off;
+        elf_section s = elf_take_section(f, i, &name_off);
+        if (s.type == ELF_SECTION_TYPE_NOTE)
+            (void)find_build_id(f, s.offset, s.size_bytes, 4, out);
     }
 }
 
@@ -243,19 +210,19 @@ typedef struct program_header {
 static program_header take_program_header(const elf_file *f, uint64_t index)
 {
     uint64_t off = f->segments.off + index * f->segments.entry_size;
-    reader r = part_reader(f, off, f->segments.entry_size);
+    reader r = elf_part_reader(f->bytes, off, f->segments.entry_size);
     program_header h;
-    h.type = take_word(&r, f);
+    h.type = elf_take_word(&r, f);
     if (f->is_64bit)
-        h.s.flags = take_word(&r, f);
-    h.s.offset = take_wide(&r, f);
-    h.s.vaddr = take_wide(&r, f);
-    (void)take_wide(&r, f); /* physical address */
-    h.s.file_size = take_wide(&r, f);
-    h.s.mem_size = take_wide(&r, f);
+        h.s.flags = elf_take_word(&r, f);
+    h.s.offset = elf_take_wide(&r, f);
+    h.s.vaddr = elf_take_wide(&r, f);
+    (void)elf_take_wide(&r, f); /* physical address */
+    h.s.file_size = elf_take_wide(&r, f);
+    h.s.mem_size = elf_take_wide(&r, f);
     if (!f->is_64bit)
-        h.s.flags = take_word(&r, f);
-    h.alignment = take_wide(&r, f);
+        h.s.flags = elf_take_word(&r, f);
+    h.alignment = elf_take_wide(&r, f);
     return h;
 }
 
@@ -280,13 +247,9 @@ static void read_segments(elf_file *f, elf_image *out)
 
 spgo_code elf_read(spgo_span bytes, elf_image *out, spgo_error *err)
 {
-    elf_file f = {.bytes = bytes, .note_bytes_left = 2 * (uint64_t)bytes.len};
+    elf_file f;
     *out = (elf_image){0};
-    SPGO_TRY(read_ident(&f, err));
-    out->is_64bit = f.is_64bit;
-    out->is_big_endian = f.big_endian;
-    SPGO_TRY(read_header(&f, out, err));
-    settle_sections(&f);
+    SPGO_TRY(elf_file_open(bytes, &f, out, err));
     SPGO_TRY(check_table(&f, &f.segments, "program headers", f.is_64bit ? 56 : 32, err));
     read_segments(&f, out);
     if (out->build_id_size == 0)
