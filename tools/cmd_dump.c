@@ -9,6 +9,7 @@
 #include <format/pdb/pdb.h>
 #include <format/pe/pe.h>
 #include <format/perfdata/perfdata.h>
+#include <format/sampleprof/sampleprof.h>
 #include <spgo/spt.h>
 
 #include <string.h>
@@ -69,7 +70,7 @@ static const cli_option options[OPT_COUNT] = {
 static const cli_command command = {
     .tool = "spgo dump",
     .prefix = "--",
-    .purpose = "show what stands in ETL, perf.data, SPT, PE, ELF and PDB files",
+    .purpose = "show what stands in ETL, perf.data, SPT, PE, ELF and PDB files and sample profiles",
     .synopsis = "[options] file...",
     .notes = "Without --counts, --headers or --buffers everything is shown; with --events,\n"
              "--process, --from or --to only the events. file may be \"-\" for standard input.\n"
@@ -166,13 +167,15 @@ static const format *format_of(spgo_span input)
     static const format pe = {"PE", dump_pe, false};
     static const format elf = {"ELF", dump_elf, false};
     static const format program_database = {"PDB", dump_pdb, false};
-    return looks_like_spt(input)   ? &spt
-           : perfdata_sniff(input) ? &perf
-           : elf_sniff(input)      ? &elf
-           : looks_like_pdb(input) ? &program_database
-           : pe_sniff(input)       ? &pe
-           : etl_sniff(input)      ? &etl
-                                   : NULL;
+    static const format profile = {"sample profile", dump_sampleprof, false};
+    return looks_like_spt(input)                       ? &spt
+           : perfdata_sniff(input)                     ? &perf
+           : elf_sniff(input)                          ? &elf
+           : looks_like_pdb(input)                     ? &program_database
+           : pe_sniff(input)                           ? &pe
+           : sampleprof_sniff(input) != SAMPLEPROF_NOT ? &profile
+           : etl_sniff(input)                          ? &etl
+                                                       : NULL;
 }
 
 static void put_file(dump *d, const char *format_name)
@@ -224,7 +227,8 @@ static int dump_file(dump *d)
     } else {
         cli_message(
             d->args, CLI_ERROR, d->file, 0,
-            "this is no ETL, perf.data, SPT, PE, ELF or PDB file, going by its first bytes");
+            "this is no ETL, perf.data, SPT, PE, ELF or PDB file and no sample profile, going by "
+            "its first bytes");
     }
     os_input_close(d->in);
     d->in = NULL;

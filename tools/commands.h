@@ -6,8 +6,11 @@ int cmd_dump(int argc, char **argv);
 int cmd_filter(int argc, char **argv);
 int cmd_fold(int argc, char **argv);
 int cmd_merge(int argc, char **argv);
+int cmd_overlap(int argc, char **argv);
+int cmd_profile(int argc, char **argv);
 int cmd_sptaggregate(int argc, char **argv);
 int cmd_sptdump(int argc, char **argv);
+int cmd_symbolize(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 
 #endif

@@ -53,6 +53,7 @@ int dump_spt(dump *d);
 int dump_pe(dump *d);
 int dump_elf(dump *d);
 int dump_pdb(dump *d);
+int dump_sampleprof(dump *d);
 
 /* ------------------------------------------------------------------ printing (cmd_dump.c) */
 

@@ -21,8 +21,11 @@ static const struct command {
     {"fold", cmd_fold, "make an SPT file small: each distinct entry once, with its hits"},
     {"help", cmd_help, "this text, or that of a command"},
     {"merge", cmd_merge, "make one SPT file of several"},
+    {"overlap", cmd_overlap, "tell how alike two sample profiles are"},
+    {"profile", cmd_profile, "make the profile that a compiler takes of SPT files or traces"},
     {"sptaggregate", cmd_sptaggregate, "make an SPT file of traces"},
     {"sptdump", cmd_sptdump, "show, summarize or verify an SPT file"},
+    {"symbolize", cmd_symbolize, "tell which functions and lines RVAs of an image come from"},
     {"version", cmd_version, "version and what was compiled in"},
 };
 

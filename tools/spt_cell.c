@@ -21,7 +21,7 @@ enum {
     FRONT_BITS = 13,
     FRONT_SLOTS = 1 << FRONT_BITS,
     FRONT_HITS_MAX = 1 << 20, /* of one entry; no file is so long that sums of these overflow */
-    SEEN_BITS = 15,
+    SEEN_BITS = 16,
     SEEN_SLOTS = 1 << SEEN_BITS,
 
     /* Of both */
@@ -54,7 +54,8 @@ static uint64_t add_saturating(uint64_t a, uint64_t b)
 
 static uint64_t multiply_saturating(uint64_t a, uint64_t b)
 {
-    return b && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
 /* How far the code reaches from the target of one arc to the source of the other; huge if it runs
@@ -221,17 +222,19 @@ static __attribute__((noinline)) void meet_arc(spt_cell *cell, uint64_t key, uin
     cell->seen->misses++;
 }
 
-static inline void see_arc(spt_cell *cell, uint64_t key)
+/* keys: those of cell->seen, which a loop need not look up again. */
+static inline void see_arc(spt_cell *cell, uint64_t *keys, uint64_t key)
 {
-    uint64_t *slot = &cell->seen->keys[counts_index(key, KEY_MULTIPLIER, 64 - SEEN_BITS)];
+    uint64_t *slot = &keys[counts_index(key, KEY_MULTIPLIER, 64 - SEEN_BITS)];
     if (__builtin_expect(*slot != key, 0))
         meet_arc(cell, key, slot);
 }
 
 static void see_arcs(spt_cell *cell, const spgo_spt_record *r)
 {
+    uint64_t *keys = cell->seen->keys;
     for (size_t i = 0; i < r->entry_count; i++)
-        see_arc(cell, load_u64(r->entries + 8 * i));
+        see_arc(cell, keys, load_u64(r->entries + 8 * i));
 }
 
 /*
@@ -242,12 +245,13 @@ static void see_arcs(spt_cell *cell, const spgo_spt_record *r)
 static inline bool see_usual_entries(spt_cell *cell, const uint8_t *entries, size_t n,
                                      uint64_t *foreign)
 {
+    uint64_t *keys = cell->seen->keys;
     const uint64_t first = load_u64(entries);
     uint64_t newer = first, lengths = 0, targets = 0;
-    see_arc(cell, first);
+    see_arc(cell, keys, first);
     for (size_t i = 1; i < n; i++) {
         uint64_t older = load_u64(entries + 8 * i);
-        see_arc(cell, older);
+        see_arc(cell, keys, older);
         lengths |= range_length(older, newer);          /* huge after a source in another image */
         targets |= (uint64_t)spt_arc_second(older) - 1; /* huge for a target there */
         newer = older;

@@ -19,11 +19,19 @@ enum {
     THREADS_MAX = 64,
     CACHE_LINE = 64,
     PREFETCH_BYTES = 2048,
-    /* Ranges are read in both orders in one of so many blocks of the data: enough to tell which
-     * order is right, and the same ones for any number of threads. */
+    /* Ranges are read in both orders in one of so many blocks of the data, in fewer of a large
+     * file: enough to tell which order is right, and the same ones for any number of threads. */
     BACKWARD_BLOCK_BYTES = 4096,
-    BACKWARD_BLOCKS = 8
+    BACKWARD_BLOCKS = 8,
+    BACKWARD_BLOCKS_LATER = 64, /* a multiple of BACKWARD_BLOCKS */
+    BACKWARD_LATER_FROM = 4096  /* block, a multiple of BACKWARD_BLOCKS_LATER */
 };
+
+/* One of how many blocks around this one is read in both orders. */
+static inline uint64_t backward_period(uint64_t block)
+{
+    return block < BACKWARD_LATER_FROM ? BACKWARD_BLOCKS : BACKWARD_BLOCKS_LATER;
+}
 
 static const uint8_t cell_opcodes[SPT_CELLS] = {
     SPGO_SPT_UNHALT_CYCLE,   SPGO_SPT_RETIRE_INSTR,   SPGO_SPT_RETIRE_BR_INSTR,
@@ -112,24 +120,24 @@ static inline void take_record(worker *w, const spgo_spt_record *r)
     spt_cell *cell = as_before ? w->last_cell : find_cell(w, r);
     uint64_t block = (r->offset - w->job->data_off) / BACKWARD_BLOCK_BYTES;
     if (cell)
-        spt_cell_count(cell, r, block % BACKWARD_BLOCKS == 0);
+        spt_cell_count(cell, r, block % backward_period(block) == 0);
 }
 
 /* Takes the LBR records that follow in one go, up to where the next order test or the chunk ends:
  * they are most of a profile, and all alike. */
 static void take_run(worker *w, spgo_spt_cursor *c, uint64_t stop)
 {
-    enum { PERIOD = BACKWARD_BLOCK_BYTES * BACKWARD_BLOCKS };
     bool as_before =
         w->last_cell && w->last_opcode == SPGO_SPT_LBR && c->program == w->last_program;
     if (!as_before || !c->in_segment || c->has_repeat || c->endless)
         return;
     uint64_t at = c->pos - w->job->data_off;
-    uint64_t limit = w->job->data_off + (at / PERIOD + 1) * PERIOD;
+    uint64_t period_bytes = backward_period(at / BACKWARD_BLOCK_BYTES) * BACKWARD_BLOCK_BYTES;
+    uint64_t limit = w->job->data_off + (at / period_bytes + 1) * period_bytes;
     limit = limit < c->segment_end ? limit : c->segment_end;
     limit = limit < c->size ? limit : c->size;
     limit = limit < stop ? limit : stop;
-    if (at % PERIOD >= BACKWARD_BLOCK_BYTES && c->pos < limit)
+    if (at % period_bytes >= BACKWARD_BLOCK_BYTES && c->pos < limit)
         c->pos += spt_cell_count_plain(w->last_cell, c->base + c->pos, (size_t)(limit - c->pos));
 }
 

@@ -1,0 +1,406 @@
+/* spgo profile: from samples and the program they are of to what compilers and other tools take. */
+#include "commands.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <base/guid.h>
+#include <base/text.h>
+#include <profile/profile.h>
+#include <profile/quality.h>
+
+#include "profile_inputs.h"
+#include "profile_output.h"
+#include "profile_report.h"
+
+enum {
+    OPT_IMAGE,
+    OPT_OUTPUT,
+    OPT_FORMAT,
+    OPT_MODE,
+    OPT_INFERENCE,
+    OPT_PROBES,
+    OPT_PROGRAM,
+    OPT_SYMBOLS,
+    OPT_DEBUG_FILE,
+    OPT_SOURCE_ROOT,
+    OPT_WEIGHT,
+    OPT_QUALITY,
+    OPT_FORCE,
+    OPT_HELP,
+    OPT_JSON,
+    OPT_QUIET,
+    OPT_COUNT
+};
+
+static const cli_option options[OPT_COUNT] = {
+    [OPT_IMAGE] = {.name = "image|binary",
+                   .kind = CLI_TEXT,
+                   .metavar = "file",
+                   .help = "the program or library that the profile is of (default: looked for by "
+                           "the name\nin the inputs, in the --symbols folders and beside the "
+                           "first input)"},
+    [OPT_OUTPUT] = {.name = "output|o",
+                    .kind = CLI_TEXT,
+                    .metavar = "file",
+                    .help = "where the result goes (default: -, standard output)"},
+    [OPT_FORMAT] = {.name = "format",
+                    .kind = CLI_TEXT,
+                    .metavar = "name",
+                    .help = "text (default) or extbinary for clang and rustc; unsymbolized or "
+                            "perf-script for\nllvm-profgen; autofdo for create_llvm_prof; bolt "
+                            "for perf2bolt -pa; pprof, folded,\nspeedscope for viewers"},
+    [OPT_MODE] = {.name = "mode",
+                  .kind = CLI_TEXT,
+                  .metavar = "lbr|ip",
+                  .help = "what to count: branch records, or instruction pointers (default: "
+                          "branch records\nif there are any)"},
+    [OPT_INFERENCE] = {.name = "inference",
+                       .kind = CLI_TEXT,
+                       .metavar = "on|off",
+                       .help = "make the counts consistent by flow inference (default: on for "
+                               "instruction pointers\nand folded files, off for branch records)"},
+    [OPT_PROBES] = {.name = "probes",
+                    .kind = CLI_TEXT,
+                    .metavar = "on|off",
+                    .help = "count by pseudo probes, or by lines (default: by probes if the image "
+                            "has them)"},
+    [OPT_PROGRAM] = {.name = "program",
+                     .kind = CLI_TEXT,
+                     .metavar = "name",
+                     .help = "which program of the inputs (default: the one that --image is, or "
+                             "the only one)"},
+    [OPT_SYMBOLS] = {.name = "symbols",
+                     .kind = CLI_FILES,
+                     .metavar = "dir,...",
+                     .help = "where images, PDBs and debug files are: folders, symbol stores, "
+                             ".build-id trees"},
+    [OPT_DEBUG_FILE] = {.name = "debug-file",
+                        .kind = CLI_TEXT,
+                        .metavar = "file",
+                        .help = "the PDB or separate debug file (default: looked for)"},
+    [OPT_SOURCE_ROOT] = {.name = "source-root",
+                         .kind = CLI_FILES,
+                         .metavar = "dir,...",
+                         .help = "where the sources are, for first lines that a PDB does not tell"},
+    [OPT_WEIGHT] = {.name = "weight",
+                    .kind = CLI_LIST,
+                    .metavar = "n,...",
+                    .help = "count each input so many times; one number each, in order (a file "
+                            "that is named\ntwice counts twice as well)"},
+    [OPT_QUALITY] = {.name = "quality", .help = "report how good the profile is"},
+    [OPT_FORCE] = {.name = "force|f",
+                   .help = "go on although image, debug file and samples are of different builds"},
+    [OPT_HELP] = {.name = "help|h|?", .help = "this text"},
+    [OPT_JSON] = {.name = "json", .help = "report and messages as JSON objects, one a line"},
+    [OPT_QUIET] = {.name = "quiet|q", .help = "no notes, only warnings and errors"},
+};
+
+static const cli_command command = {
+    .tool = "spgo profile",
+    .prefix = "--",
+    .purpose = "make the profile that a compiler takes of SPT files or traces",
+    .synopsis = "[options] input...",
+    .notes = "Inputs are SPT files, or ETL or perf.data traces. With --quality alone, the report "
+             "is the\nresult and no profile is written.\n"
+             "Exit code: 0 ok, 1 failed, 2 usage, 3 an input is damaged (what could be read was "
+             "used).\n",
+    .options = options,
+    .option_count = OPT_COUNT,
+    .operands_min = 1,
+    .operands_max = SIZE_MAX,
+    .operands = "an SPT file or a trace",
+};
+
+/* ------------------------------------------------------------------ options */
+
+/* What the words of the command line mean. */
+typedef struct plan {
+    const cli_args *args;
+    profile_output_format format;
+    profile_opts opts;
+    uint64_t *weights; /* by input */
+    const char **dirs; /* --symbols, then the folder of the first input */
+    size_t dir_count;
+    bool force;
+} plan;
+
+/* The index of the word of an option among `count` words; false after saying that it is none. */
+static bool word_of(const cli_args *args, int option, const char *const *words, size_t count,
+                    size_t *index)
+{
+    const char *text = args->values[option].text;
+    for (*index = 0; *index < count; ++*index) {
+        if (text_equal_nocase(text_str(text), text_str(words[*index])))
+            return true;
+    }
+    char list[256] = "";
+    for (size_t i = 0; i < count; i++) {
+        strncat(list, i ? ", " : "", sizeof list - strlen(list) - 1);
+        strncat(list, words[i], sizeof list - strlen(list) - 1);
+    }
+    (void)cli_usage(args, "--%.*s takes one of %s, not '%s'",
+                    (int)strcspn(options[option].name, "|"), options[option].name, list, text);
+    return false;
+}
+
+static bool choice_of(const cli_args *args, int option, profile_choice *choice)
+{
+    static const char *const words[] = {"auto", "on", "off"};
+    static const profile_choice choices[] = {PROFILE_DEFAULT, PROFILE_ON, PROFILE_OFF};
+    size_t i;
+    if (!args->values[option].given)
+        return true;
+    if (!word_of(args, option, words, 3, &i))
+        return false;
+    *choice = choices[i];
+    return true;
+}
+
+static bool mode_of(const cli_args *args, profile_mode *mode)
+{
+    static const char *const words[] = {"auto", "lbr", "ip"};
+    static const profile_mode modes[] = {PROFILE_AUTO, PROFILE_BRANCHES, PROFILE_IPS};
+    size_t i;
+    if (!args->values[OPT_MODE].given)
+        return true;
+    if (!word_of(args, OPT_MODE, words, 3, &i))
+        return false;
+    *mode = modes[i];
+    return true;
+}
+
+static bool format_of(const cli_args *args, profile_output_format *format)
+{
+    size_t i, count;
+    const char *const *words = profile_output_names(&count);
+    if (!args->values[OPT_FORMAT].given)
+        return true;
+    if (!word_of(args, OPT_FORMAT, words, count, &i))
+        return false;
+    *format = (profile_output_format)i;
+    return true;
+}
+
+static bool weights_of(const cli_args *args, uint64_t *weights)
+{
+    const cli_value *v = &args->values[OPT_WEIGHT];
+    for (size_t i = 0; i < args->operand_count; i++)
+        weights[i] = 1;
+    if (!v->given)
+        return true;
+    if (v->item_count != args->operand_count) {
+        (void)cli_usage(args, "--weight has %zu numbers for %zu inputs; give one each",
+                        v->item_count, args->operand_count);
+        return false;
+    }
+    for (size_t i = 0; i < v->item_count; i++) {
+        const char *text = v->items[i];
+        if (!cli_number(text, strlen(text), 10, &weights[i]) || weights[i] == 0) {
+            (void)cli_usage(args, "--weight: '%s' is no number from 1 on", text);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The folder of a file, "." without one. */
+static const char *folder_of(const char *path, arena *mem)
+{
+    size_t len = text_str(path).len - text_base_name(text_str(path)).len;
+    return len ? arena_copy_text(mem, path, len) : ".";
+}
+
+/* Viewers show what was sampled; and records are there or not. */
+static void settle_format(plan *p)
+{
+    bool is_for_viewers = p->format == PROFILE_PPROF || p->format == PROFILE_FOLDED ||
+                          p->format == PROFILE_SPEEDSCOPE;
+    if (is_for_viewers && p->opts.inference == PROFILE_DEFAULT)
+        p->opts.inference = PROFILE_OFF;
+    if (p->format == PROFILE_PERF_SCRIPT)
+        p->opts.mode = PROFILE_BRANCHES;
+}
+
+static bool make_plan(const cli_args *args, plan *p)
+{
+    const cli_value *symbols_dirs = &args->values[OPT_SYMBOLS];
+    *p = (plan){.args = args, .force = args->values[OPT_FORCE].given};
+    if (!mode_of(args, &p->opts.mode) || !format_of(args, &p->format) ||
+        !choice_of(args, OPT_INFERENCE, &p->opts.inference) ||
+        !choice_of(args, OPT_PROBES, &p->opts.probes))
+        return false;
+    settle_format(p);
+    p->weights = arena_push(args->memory, args->operand_count, sizeof *p->weights);
+    p->dirs = arena_push(args->memory, symbols_dirs->item_count + 1, sizeof *p->dirs);
+    if (!p->weights || !p->dirs) {
+        cli_message(args, CLI_ERROR, NULL, SPGO_NO_OFFSET, "no memory for the options");
+        return false;
+    }
+    for (size_t i = 0; i < symbols_dirs->item_count; i++)
+        p->dirs[p->dir_count++] = symbols_dirs->items[i];
+    const char *beside = folder_of(args->operands[0], args->memory);
+    if (beside)
+        p->dirs[p->dir_count++] = beside;
+    return weights_of(args, p->weights);
+}
+
+/* ------------------------------------------------------------------ image and program */
+
+static symbols_opts symbols_wanted(const plan *p)
+{
+    const cli_value *v = p->args->values;
+    return (symbols_opts){.image_path = v[OPT_IMAGE].text,
+                          .debug_path = v[OPT_DEBUG_FILE].text,
+                          .dirs = p->dirs,
+                          .dir_count = p->dir_count,
+                          .source_roots = (const char *const *)v[OPT_SOURCE_ROOT].items,
+                          .source_root_count = v[OPT_SOURCE_ROOT].item_count,
+                          .any_id = p->force};
+}
+
+static symbols *open_symbols(const plan *p, const symbols_opts *opts)
+{
+    diag findings = {0};
+    spgo_error err;
+    symbols *s = NULL;
+    spgo_code code = symbols_open(opts, &s, &findings, &err);
+    const char *name = opts->image_path ? opts->image_path : opts->name;
+    for (size_t i = 0; i < findings.kept_count; i++)
+        cli_message(p->args, CLI_WARNING, name, findings.kept[i].offset, "%s",
+                    findings.kept[i].sentence);
+    if (code != SPGO_OK)
+        (void)cli_fail(p->args, name, &err);
+    return code == SPGO_OK ? s : NULL;
+}
+
+/* The image was named: its id tells the program, or else its name. */
+static const samples_program *program_of_image(const plan *p, const samples *all, const symbols *s)
+{
+    const symbols_info *info = symbols_get_info(s);
+    const char *name = p->args->values[OPT_PROGRAM].text;
+    return profile_inputs_program(p->args, all, info->has_id ? &info->id : NULL,
+                                  name ? name : info->image_path, p->force);
+}
+
+/* The program tells the name and id of the image. */
+static symbols *image_of_program(const plan *p, const samples_program *program)
+{
+    char *name = arena_copy_text(p->args->memory, program->name.ptr, program->name.len);
+    symbols_opts opts = symbols_wanted(p);
+    opts.name = name ? name : "";
+    opts.wanted = guid_is_null(&program->id.guid) ? NULL : &program->id;
+    return open_symbols(p, &opts);
+}
+
+/* ------------------------------------------------------------------ the profile */
+
+/* --quality without --output: the report is the result. */
+static bool is_report_only(const plan *p)
+{
+    return p->args->values[OPT_QUALITY].given && !p->args->values[OPT_OUTPUT].given;
+}
+
+/* Correlation is for compilers and for the report; viewers and other tools do their own. */
+static spgo_code correlate(const plan *p, symbols *s, code_decoder *d, profile_result *r,
+                           spgo_error *err)
+{
+    bool wanted = p->format == PROFILE_TEXT || p->format == PROFILE_EXTBINARY ||
+                  p->args->values[OPT_QUALITY].given;
+    return wanted ? profile_correlate(s, d, &p->opts, r, err) : SPGO_OK;
+}
+
+static int write_result(const plan *p, const profile_inputs *inputs, const profile_report *report)
+{
+    const cli_value *v = p->args->values;
+    int exit_code = CLI_OK;
+    profile_report_findings(report);
+    if (!is_report_only(p)) {
+        profile_output to = {.args = p->args,
+                             .format = p->format,
+                             .path = v[OPT_OUTPUT].text ? v[OPT_OUTPUT].text : "-",
+                             .inputs = inputs,
+                             .program = report->program,
+                             .s = report->s,
+                             .d = report->d,
+                             .result = report->result};
+        exit_code = profile_output_write(&to);
+    }
+    if (exit_code == CLI_OK && v[OPT_QUALITY].given)
+        exit_code = profile_report_quality(report, is_report_only(p) ? 1 : 2);
+    return exit_code;
+}
+
+static int make_profile(const plan *p, const profile_inputs *inputs, const samples_program *program,
+                        symbols *s, code_decoder *d)
+{
+    profile_result r;
+    spgo_error err;
+    if (profile_count(program, s, d, &p->opts, &r, &err) != SPGO_OK)
+        return cli_fail(p->args, NULL, &err);
+    int exit_code;
+    if (correlate(p, s, d, &r, &err) != SPGO_OK) {
+        exit_code = cli_fail(p->args, NULL, &err);
+    } else {
+        profile_report report = {p->args, program, s, d, &r, p->args->values[OPT_QUIET].given};
+        exit_code = write_result(p, inputs, &report);
+    }
+    profile_result_free(&r);
+    return exit_code;
+}
+
+static int with_program(const plan *p, const profile_inputs *inputs)
+{
+    symbols *s = NULL;
+    const samples_program *program = NULL;
+    if (p->args->values[OPT_IMAGE].given) {
+        symbols_opts opts = symbols_wanted(p);
+        s = open_symbols(p, &opts);
+        program = s ? program_of_image(p, &inputs->samples, s) : NULL;
+    } else {
+        program = profile_inputs_program(p->args, &inputs->samples, NULL,
+                                         p->args->values[OPT_PROGRAM].text, p->force);
+        s = program ? image_of_program(p, program) : NULL;
+    }
+    int exit_code = CLI_FAILED;
+    spgo_error err;
+    code_decoder *d = NULL;
+    if (s && program) {
+        if (code_decoder_new(symbols_code(s), &d, &err) == SPGO_OK)
+            exit_code = make_profile(p, inputs, program, s, d);
+        else
+            exit_code = cli_fail(p->args, symbols_get_info(s)->image_path, &err);
+    }
+    code_decoder_free(d);
+    symbols_close(s);
+    return exit_code;
+}
+
+static int run(const cli_args *args)
+{
+    plan p;
+    if (!make_plan(args, &p))
+        return CLI_USAGE;
+    profile_inputs inputs;
+    int exit_code = CLI_FAILED;
+    if (profile_inputs_read(args, args->operands, p.weights, args->operand_count, p.dirs,
+                            p.dir_count, &inputs)) {
+        exit_code = with_program(&p, &inputs);
+        if (exit_code == CLI_OK && inputs.damaged)
+            exit_code = CLI_PARTIAL;
+    }
+    profile_inputs_free(&inputs);
+    return exit_code;
+}
+
+int cmd_profile(int argc, char **argv)
+{
+    cli_args args;
+    int exit_code;
+    if (!cli_parse(&command, argc, argv, &args, &exit_code))
+        return exit_code;
+    exit_code = run(&args);
+    cli_free(&args);
+    return exit_code;
+}
