@@ -1,0 +1,222 @@
+/* From the branches and ranges of records to counts by address: see address_profile.h. */
+#include <profile/address_profile.h>
+
+#include <stdlib.h>
+
+#include <base/fail.h>
+#include <profile/instruction_map.h>
+
+void address_profile_free(address_profile *p)
+{
+    free(p->ranges);
+    free(p->branches);
+    *p = (address_profile){0};
+}
+
+static void add(uint64_t *sum, uint64_t n)
+{
+    if (__builtin_add_overflow(*sum, n, sum))
+        *sum = UINT64_MAX;
+}
+
+/* ------------------------------------------------------------------ ranges */
+
+static bool is_instruction(instruction_map *m, uint32_t rva)
+{
+    return instruction_map_kind(m, rva) != CODE_INVALID;
+}
+
+static bool take_range(instruction_map *m, const address_range *r, address_tally *tally)
+{
+    add(&tally->range_hits, r->count);
+    if (!is_instruction(m, r->begin_rva) || !is_instruction(m, r->last_rva)) {
+        add(&tally->no_code_range_hits, r->count);
+        return false;
+    }
+    if (instruction_map_leaves(m, r->begin_rva, r->last_rva)) {
+        add(&tally->bogus_range_hits, r->count);
+        return false;
+    }
+    if (!code_is_transfer(instruction_map_kind(m, r->last_rva)))
+        add(&tally->end_mismatch_hits, r->count);
+    if (instruction_map_procedure(m, r->begin_rva) != instruction_map_procedure(m, r->last_rva))
+        add(&tally->cross_function_hits, r->count);
+    return true;
+}
+
+static spgo_code take_ranges(const samples_program *program, instruction_map *m,
+                             address_profile *out, address_tally *tally, spgo_error *err)
+{
+    size_t n;
+    counts_slot *sorted = counts_sorted_by_key(&program->ranges, &n);
+    out->ranges = malloc((n + 1) * sizeof *out->ranges);
+    if ((n && !sorted) || !out->ranges) {
+        free(sorted);
+        return spgo_fail_nomem(err, "ranges", n * sizeof *out->ranges);
+    }
+    for (size_t i = 0; i < n; i++) {
+        address_range r = {(uint32_t)(sorted[i].key >> 32), (uint32_t)sorted[i].key,
+                           sorted[i].count};
+        if (take_range(m, &r, tally))
+            out->ranges[out->range_count++] = r;
+    }
+    free(sorted);
+    return SPGO_OK;
+}
+
+/* ------------------------------------------------------------------ branches */
+
+/* Where a branch into a thunk arrives in the end. */
+static uint32_t through_thunk(instruction_map *m, uint32_t to_rva)
+{
+    const symbol_procedure *p = instruction_map_procedure(m, to_rva);
+    bool enters_thunk = p && (p->flags & SYMBOL_THUNK) && p->entry_rva == to_rva &&
+                        p->thunk_target_rva != UINT32_MAX;
+    return enters_thunk ? p->thunk_target_rva : to_rva;
+}
+
+static bool leaves_thunk(instruction_map *m, uint32_t from_rva)
+{
+    const symbol_procedure *p = instruction_map_procedure(m, from_rva);
+    return p && (p->flags & SYMBOL_THUNK) && p->thunk_target_rva != UINT32_MAX;
+}
+
+static void check_ends(instruction_map *m, code_decoder *d, const address_branch *b,
+                       address_tally *tally)
+{
+    if (b->from_rva == SPGO_SPT_OUTSIDE)
+        return;
+    code_instruction in = code_decode(d, b->from_rva);
+    if (!code_is_transfer(in.kind))
+        add(&tally->source_mismatch_hits, b->count);
+    else if (in.has_target && b->to_rva != SPGO_SPT_OUTSIDE &&
+             through_thunk(m, in.target_rva) != b->to_rva)
+        add(&tally->target_mismatch_hits, b->count);
+}
+
+/* False: it is no branch of this program's procedures. */
+static bool take_branch(instruction_map *m, code_decoder *d, address_branch *b,
+                        address_tally *tally)
+{
+    add(&tally->branch_hits, b->count);
+    if (!is_instruction(m, b->from_rva))
+        b->from_rva = SPGO_SPT_OUTSIDE;
+    if (!is_instruction(m, b->to_rva))
+        b->to_rva = SPGO_SPT_OUTSIDE;
+    if (b->from_rva == SPGO_SPT_OUTSIDE && b->to_rva == SPGO_SPT_OUTSIDE) {
+        add(&tally->no_code_branch_hits, b->count);
+        return false;
+    }
+    if (b->from_rva != SPGO_SPT_OUTSIDE && leaves_thunk(m, b->from_rva))
+        return false;
+    uint32_t body_rva = through_thunk(m, b->to_rva);
+    if (body_rva != b->to_rva)
+        add(&tally->thunk_hits, b->count);
+    b->to_rva = body_rva;
+    check_ends(m, d, b, tally);
+    return true;
+}
+
+static int compare_branches(const void *pa, const void *pb)
+{
+    const address_branch *a = pa, *b = pb;
+    uint64_t key_a = samples_pair(a->from_rva, a->to_rva);
+    uint64_t key_b = samples_pair(b->from_rva, b->to_rva);
+    return (key_a > key_b) - (key_a < key_b);
+}
+
+/* Ends that were replaced can have made some alike. */
+static void join_branches(address_profile *p)
+{
+    size_t kept = 0;
+    if (p->branch_count > 0)
+        qsort(p->branches, p->branch_count, sizeof *p->branches, compare_branches);
+    for (size_t i = 0; i < p->branch_count; i++) {
+        if (kept > 0 && compare_branches(&p->branches[kept - 1], &p->branches[i]) == 0)
+            add(&p->branches[kept - 1].count, p->branches[i].count);
+        else
+            p->branches[kept++] = p->branches[i];
+    }
+    p->branch_count = kept;
+}
+
+static spgo_code take_branches(const samples_program *program, instruction_map *m, code_decoder *d,
+                               address_profile *out, address_tally *tally, spgo_error *err)
+{
+    size_t n;
+    counts_slot *sorted = counts_sorted_by_key(&program->arcs, &n);
+    out->branches = malloc((n + 1) * sizeof *out->branches);
+    if ((n && !sorted) || !out->branches) {
+        free(sorted);
+        return spgo_fail_nomem(err, "branches", n * sizeof *out->branches);
+    }
+    for (size_t i = 0; i < n; i++) {
+        address_branch b = {(uint32_t)(sorted[i].key >> 32), (uint32_t)sorted[i].key,
+                            sorted[i].count};
+        if (take_branch(m, d, &b, tally))
+            out->branches[out->branch_count++] = b;
+    }
+    free(sorted);
+    join_branches(out);
+    return SPGO_OK;
+}
+
+spgo_code address_profile_from_branches(const samples_program *program, symbols *s, code_decoder *d,
+                                        address_profile *out, address_tally *tally, spgo_error *err)
+{
+    *out = (address_profile){0};
+    instruction_map *m;
+    SPGO_TRY(instruction_map_new(s, d, &m, err));
+    spgo_code code = take_ranges(program, m, out, tally, err);
+    if (code == SPGO_OK)
+        code = take_branches(program, m, d, out, tally, err);
+    instruction_map_free(m);
+    if (code != SPGO_OK)
+        address_profile_free(out);
+    return code;
+}
+
+/* ------------------------------------------------------------------ instruction pointers */
+
+static spgo_code take_ips(const counts *hits, instruction_map *m, address_profile *out,
+                          address_tally *tally, spgo_error *err)
+{
+    size_t n;
+    counts_slot *sorted = counts_sorted_by_key(hits, &n);
+    out->ranges = malloc((n + 1) * sizeof *out->ranges);
+    if ((n && !sorted) || !out->ranges) {
+        free(sorted);
+        return spgo_fail_nomem(err, "ranges", n * sizeof *out->ranges);
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint32_t rva = (uint32_t)sorted[i].key;
+        add(&tally->range_hits, sorted[i].count);
+        if (is_instruction(m, rva))
+            out->ranges[out->range_count++] = (address_range){rva, rva, sorted[i].count};
+        else
+            add(&tally->no_code_range_hits, sorted[i].count);
+    }
+    free(sorted);
+    return SPGO_OK;
+}
+
+spgo_code address_profile_from_ips(const samples_program *program, unsigned ip_kinds, symbols *s,
+                                   code_decoder *d, address_profile *out, address_tally *tally,
+                                   spgo_error *err)
+{
+    counts hits = {0};
+    instruction_map *m;
+    *out = (address_profile){0};
+    SPGO_TRY(instruction_map_new(s, d, &m, err));
+    for (unsigned i = 0; i < SAMPLES_IP_KINDS; i++) {
+        if (ip_kinds >> i & 1u)
+            counts_merge(&hits, &program->ips[i]);
+    }
+    spgo_code code = hits.failed ? spgo_fail_nomem(err, "hits", program->ips[0].slot_count)
+                                 : take_ips(&hits, m, out, tally, err);
+    counts_free(&hits);
+    instruction_map_free(m);
+    if (code != SPGO_OK)
+        address_profile_free(out);
+    return code;
+}

@@ -1,0 +1,208 @@
+/* Adding up the records of SPT files: see samples.h. */
+#include <profile/samples.h>
+
+#include <stdlib.h>
+
+#include <base/fail.h>
+#include <base/guid.h>
+#include <base/reader.h>
+#include <base/text.h>
+
+enum { RELEASE_BYTES = 4 << 20 };
+
+void samples_free(samples *s)
+{
+    for (size_t i = 0; i < s->program_count; i++) {
+        samples_program *p = &s->programs[i];
+        counts_free(&p->arcs);
+        counts_free(&p->ranges);
+        counts_free(&p->calls);
+        counts_free(&p->leaves);
+        for (size_t k = 0; k < SAMPLES_IP_KINDS; k++)
+            counts_free(&p->ips[k]);
+    }
+    free(s->programs);
+    intern_free(&s->names);
+    *s = (samples){0};
+}
+
+/* ------------------------------------------------------------------ programs */
+
+bool samples_is_program(const samples_program *p, const spgo_spt_program *q)
+{
+    return image_id_equal(&p->id, &q->id) && text_equal_nocase(p->name, q->name);
+}
+
+/* The index of a file's program among ours, added if it is new; SIZE_MAX without memory. */
+static size_t find_program(samples *s, const spgo_spt_program *wanted)
+{
+    for (size_t i = 0; i < s->program_count; i++) {
+        if (samples_is_program(&s->programs[i], wanted))
+            return i;
+    }
+    samples_program *grown = realloc(s->programs, (s->program_count + 1) * sizeof *grown);
+    if (!grown)
+        return SIZE_MAX;
+    s->programs = grown;
+    grown[s->program_count] =
+        (samples_program){.id = wanted->id, .name = intern_add(&s->names, wanted->name)};
+    return s->names.failed ? SIZE_MAX : s->program_count++;
+}
+
+/* ------------------------------------------------------------------ records */
+
+/* One file on its way in. */
+typedef struct adding {
+    samples *s;
+    size_t *programs; /* by the file's index; SIZE_MAX: not met yet */
+    const spgo_spt *spt;
+    os_input *in; /* or NULL */
+    uint64_t weight;
+} adding;
+
+static void add_saturating(samples *s, uint64_t *sum, uint64_t n, uint64_t times)
+{
+    uint64_t product;
+    if (__builtin_mul_overflow(n, times, &product) || __builtin_add_overflow(*sum, product, sum)) {
+        *sum = UINT64_MAX;
+        s->saturated = true;
+    }
+}
+
+static void add_branches(samples *s, samples_program *p, const spgo_spt_record *r, uint64_t hits)
+{
+    uint64_t arcs[SPGO_SPT_ENTRIES_MAX], ranges[SPGO_SPT_ENTRIES_MAX];
+    size_t range_count = 0, bogus = 0;
+    for (size_t i = 0; i < r->entry_count; i++) {
+        arcs[i] = load_u64(r->entries + 8 * i); /* target first: from << 32 | to */
+        if (i == 0)
+            continue;
+        uint32_t start = (uint32_t)arcs[i], end = (uint32_t)(arcs[i - 1] >> 32);
+        if (start == SPGO_SPT_OUTSIDE || end == SPGO_SPT_OUTSIDE)
+            continue;
+        if (end < start || end - start >= SPGO_SPT_RANGE_MAX)
+            bogus++;
+        else
+            ranges[range_count++] = samples_pair(start, end);
+    }
+    counts_add(&p->arcs, arcs, r->entry_count, hits);
+    counts_add(&p->ranges, ranges, range_count, hits);
+    add_saturating(s, &p->lbr_records, 1, hits);
+    add_saturating(s, &p->lbr_entries, r->entry_count, hits);
+    add_saturating(s, &p->bogus_ranges, bogus, hits);
+}
+
+static void add_ips(samples *s, samples_program *p, const spgo_spt_record *r, uint64_t hits)
+{
+    unsigned kind = samples_ip_kind(r->opcode);
+    uint64_t rvas[SPGO_SPT_ENTRIES_MAX];
+    for (size_t i = 0; i < r->entry_count; i++)
+        rvas[i] = load_u32(r->entries + 4 * i);
+    counts_add(&p->ips[kind], rvas, r->entry_count, hits);
+    add_saturating(s, &p->ip_hits[kind], r->entry_count, hits);
+}
+
+static void add_stack(samples_program *p, const spgo_spt_record *r, uint64_t hits)
+{
+    uint64_t calls[SPGO_SPT_ENTRIES_MAX], leaf = load_u32(r->entries);
+    for (size_t i = 0; i + 1 < r->entry_count; i++)
+        calls[i] = samples_pair(load_u32(r->entries + 4 * i + 4), load_u32(r->entries + 4 * i));
+    counts_add(&p->leaves, &leaf, 1, hits);
+    counts_add(&p->calls, calls, r->entry_count - 1u, hits);
+}
+
+static spgo_code add_record(adding *a, const spgo_spt_record *r, spgo_error *err)
+{
+    if (r->entry_count == 0)
+        return SPGO_OK;
+    size_t *index = &a->programs[r->program];
+    if (*index == SIZE_MAX)
+        *index = find_program(a->s, spgo_spt_get_program(a->spt, r->program));
+    if (*index == SIZE_MAX)
+        return spgo_fail_nomem(err, "samples", sizeof(samples_program));
+    samples_program *p = &a->s->programs[*index];
+    uint64_t hits = 0;
+    add_saturating(a->s, &hits, r->hits, a->weight);
+    switch (spgo_spt_opcode_kind(r->opcode)) {
+    case SPGO_SPT_KIND_ARC:
+        add_branches(a->s, p, r, hits);
+        break;
+    case SPGO_SPT_KIND_IP:
+        add_ips(a->s, p, r, hits);
+        break;
+    case SPGO_SPT_KIND_CALLSTACK:
+        add_stack(p, r, hits);
+        break;
+    case SPGO_SPT_KIND_NONE:
+        break;
+    }
+    return SPGO_OK;
+}
+
+/* Takes all records; *damage is the first failure of reading, of which there may be more. */
+static spgo_code add_records(adding *a, spgo_error *damage, spgo_error *err)
+{
+    spgo_spt_cursor c = spgo_spt_records(a->spt);
+    spgo_spt_record r;
+    for (;;) {
+        spgo_code code;
+        uint64_t release_at = c.pos + RELEASE_BYTES;
+        while (spgo_spt_next_entries(&c, &r, &code)) {
+            SPGO_TRY(add_record(a, &r, err));
+            if (a->in && c.pos >= release_at) {
+                os_input_release(a->in, c.pos);
+                release_at = c.pos + RELEASE_BYTES;
+            }
+        }
+        if (code == SPGO_NOT_FOUND)
+            return SPGO_OK;
+        spgo_error met;
+        code = spgo_spt_next(&c, &r, &met);
+        if (code == SPGO_NOT_FOUND)
+            return SPGO_OK;
+        if (code != SPGO_OK && damage->code == SPGO_OK)
+            *damage = met;
+        else if (code == SPGO_OK && spgo_spt_opcode_kind(r.opcode) != SPGO_SPT_KIND_NONE)
+            SPGO_TRY(add_record(a, &r, err));
+    }
+}
+
+/* What the tables could not do. */
+static spgo_code check_tables(samples *s, spgo_error *err)
+{
+    bool failed = false;
+    for (size_t i = 0; i < s->program_count; i++) {
+        const samples_program *p = &s->programs[i];
+        const counts *tables[4 + SAMPLES_IP_KINDS] = {&p->arcs, &p->ranges, &p->calls, &p->leaves};
+        for (size_t k = 0; k < SAMPLES_IP_KINDS; k++)
+            tables[4 + k] = &p->ips[k];
+        for (size_t k = 0; k < sizeof tables / sizeof tables[0]; k++) {
+            failed = failed || tables[k]->failed;
+            s->saturated = s->saturated || tables[k]->saturated;
+        }
+    }
+    if (failed)
+        return spgo_fail(err, SPGO_NOMEM, "samples", SPGO_NO_OFFSET,
+                         "out of memory for the distinct branches and addresses");
+    return SPGO_OK;
+}
+
+spgo_code samples_add(samples *s, const spgo_spt *spt, os_input *in, uint64_t weight,
+                      spgo_error *err)
+{
+    size_t count = spgo_spt_program_count(spt);
+    adding a = {.s = s, .spt = spt, .in = in, .weight = weight};
+    a.programs = malloc((count + 1) * sizeof *a.programs);
+    if (!a.programs)
+        return spgo_fail_nomem(err, "samples", (count + 1) * sizeof *a.programs);
+    for (size_t i = 0; i < count; i++)
+        a.programs[i] = SIZE_MAX;
+    spgo_error damage = {0};
+    spgo_code code = weight ? add_records(&a, &damage, err) : SPGO_OK;
+    free(a.programs);
+    SPGO_TRY(code);
+    SPGO_TRY(check_tables(s, err));
+    if (damage.code != SPGO_OK && err)
+        *err = damage;
+    return damage.code;
+}
