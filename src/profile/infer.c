@@ -56,37 +56,53 @@ static void add_gap(inferring *r, int when, uint64_t a, uint64_t b)
     r->gap_of[when] += a > b ? (double)a : (double)b;
 }
 
-/* How far from a flow the counts are: between a block and the jumps that enter and leave it where
- * those are known; where only blocks are, between them and the flow that was found. */
-static bool measure_gap(inferring *r, infer_unit *u)
+/* What jumps bring to a block and take from it. */
+typedef struct jump_sums {
+    uint64_t in_weight, out_weight, in_flow, out_flow;
+    bool in_is_known, out_is_known; /* the weights, of all of them */
+} jump_sums;
+
+static jump_sums *sum_jumps(const inference_graph *g, arena *mem)
 {
-    const inference_graph *g = &u->flow;
-    uint64_t *sums = arena_push(u->mem, g->block_count, 4 * sizeof *sums);
+    jump_sums *sums = arena_push(mem, g->block_count, sizeof *sums);
     if (!sums)
-        return false;
+        return NULL;
+    for (size_t b = 0; b < g->block_count; b++)
+        sums[b].in_is_known = sums[b].out_is_known = true;
     for (size_t i = 0; i < g->jump_count; i++) {
         const inference_jump *j = &g->jumps[i];
-        sums[4 * (size_t)j->to] += j->weight;
-        sums[4 * (size_t)j->from + 1] += j->weight;
-        sums[4 * (size_t)j->to + 2] += j->flow;
-        sums[4 * (size_t)j->from + 3] += j->flow;
+        sums[j->to].in_weight += j->weight;
+        sums[j->to].in_flow += j->flow;
+        sums[j->to].in_is_known &= j->is_known;
+        sums[j->from].out_weight += j->weight;
+        sums[j->from].out_flow += j->flow;
+        sums[j->from].out_is_known &= j->is_known;
     }
-    for (uint32_t b = 0; b < g->block_count; b++) {
+    return sums;
+}
+
+/* How far from a flow the counts are: between a block and the jumps that enter and leave it where
+ * those are known; where only blocks are, between them and the flow that was found. */
+static bool measure_gap(inferring *r, const infer_unit *u)
+{
+    const inference_graph *g = &u->flow;
+    const jump_sums *sums = sum_jumps(g, u->mem);
+    for (uint32_t b = 0; sums && b < g->block_count; b++) {
         const inference_block *block = &g->blocks[b];
-        const uint64_t *s = &sums[4 * (size_t)b];
-        bool enters = b != g->entry && !(u->code.blocks[b].flags & FLOW_LANDING);
+        const jump_sums *s = &sums[b];
+        bool is_entered = b == g->entry || (u->code.blocks[b].flags & FLOW_LANDING);
         if (r->measured.is_ips)
             add_gap(r, 0, block->weight, block->flow);
-        if (enters && !r->measured.is_ips)
-            add_gap(r, 0, s[0], block->is_known ? block->weight : s[1]);
-        if (!block->is_exit && !r->measured.is_ips)
-            add_gap(r, 0, s[1], block->is_known ? block->weight : s[0]);
-        if (enters)
-            add_gap(r, 1, s[2], block->flow);
+        else if (!is_entered && block->is_known && s->in_is_known)
+            add_gap(r, 0, s->in_weight, block->weight);
+        if (!r->measured.is_ips && !block->is_exit && block->is_known && s->out_is_known)
+            add_gap(r, 0, s->out_weight, block->weight);
+        if (!is_entered)
+            add_gap(r, 1, s->in_flow, block->flow);
         if (!block->is_exit)
-            add_gap(r, 1, s[3], block->flow);
+            add_gap(r, 1, s->out_flow, block->flow);
     }
-    return true;
+    return sums != NULL;
 }
 
 static double share(double part, double of)

@@ -251,15 +251,31 @@ static spgo_code backend_run(symbols *s, uint32_t rva, const symbol_run **out, s
 
 /* ------------------------------------------------------------------ procedures */
 
+/* A source that fails leaves out what it did not tell, with a finding; only lack of memory counts.
+ */
+static spgo_code forgive(symbols *s, spgo_code code, const spgo_error *why, spgo_error *err)
+{
+    if (code == SPGO_NOMEM) {
+        if (err)
+            *err = *why;
+        return code;
+    }
+    if (code != SPGO_OK && code != SPGO_NOT_FOUND)
+        diag_add(&s->findings, code, why->offset, "%s", why->sentence);
+    return SPGO_OK;
+}
+
 static spgo_code find_procedures(symbols *s, symbol_found *backend, symbol_found *tables,
                                  spgo_error *err)
 {
+    spgo_error why;
+    spgo_code code = SPGO_OK;
     if (s->has_backend)
-        SPGO_TRY(s->backend.procedures(s->backend.self, backend, s->image.mem, &s->findings, err));
-    SPGO_TRY((s->image.is_pe ? symbol_pe_procedures : symbol_elf_procedures)(&s->image, tables,
-                                                                             &s->findings, err));
-    if (!symbol_entries_by_name(backend, tables))
-        return spgo_fail_nomem(err, where, tables->count * sizeof(symbol_procedure *));
+        code = s->backend.procedures(s->backend.self, backend, s->image.mem, &s->findings, &why);
+    SPGO_TRY(forgive(s, code, &why, err));
+    code = (s->image.is_pe ? symbol_pe_procedures : symbol_elf_procedures)(&s->image, tables,
+                                                                           &s->findings, &why);
+    SPGO_TRY(forgive(s, code, &why, err));
     return procedure_table_build(&s->image, backend, tables, &s->procedures, err);
 }
 

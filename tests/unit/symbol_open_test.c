@@ -142,6 +142,20 @@ static void a_symbol_table_names_procedures(void **state)
     symbols_close(s);
 }
 
+static void an_image_without_any_names_is_no_failure(void **state)
+{
+    symbols *s = open_built(state, &(build_elf){.build_id = id_bytes}, NULL);
+    const symbol_procedure *p;
+    size_t count;
+    assert_int_equal(symbols_procedures(s, &p, &count, NULL), SPGO_OK);
+    assert_int_equal(count, 0);
+    symbol_run run;
+    assert_int_equal(symbols_run_at(s, 0x1000, &run, NULL), SPGO_NOT_FOUND);
+    assert_null(symbols_procedure_at(s, 0x1000));
+    assert_int_equal(symbols_findings(s)->total, 0);
+    symbols_close(s);
+}
+
 static void a_procedure_without_lines_is_a_run(void **state)
 {
     build_elf e = {.symbols = symbols_of_three, .symbol_count = 3};
@@ -366,6 +380,7 @@ int main(void)
         IN_FOLDER(overlapping_segments_are_cut),
         IN_FOLDER(sections_speak_of_profiles),
         IN_FOLDER(a_symbol_table_names_procedures),
+        IN_FOLDER(an_image_without_any_names_is_no_failure),
         IN_FOLDER(a_procedure_without_lines_is_a_run),
         IN_FOLDER(a_long_run_is_told_in_windows_with_one_leaf),
         IN_FOLDER(library_functions_never_return),
