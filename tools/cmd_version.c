@@ -6,12 +6,6 @@
 
 #include "cli.h"
 
-#if SPGO_HAVE_ZSTD
-#define HAVE_ZSTD true
-#else
-#define HAVE_ZSTD false
-#endif
-
 enum { OPT_HELP, OPT_JSON, OPT_COUNT };
 
 static const cli_option options[OPT_COUNT] = {
@@ -34,7 +28,10 @@ static const struct feature {
     bool here;
     const char *what;
 } features[] = {
-    {"zstd", HAVE_ZSTD, "reads compressed perf.data"},
+    {"zstd", SPGO_HAVE_ZSTD, "reads compressed perf.data"},
+    {"zydis", SPGO_HAVE_ZYDIS, "decodes x86 and x64 code, which profiles need"},
+    {"dwarf", SPGO_HAVE_DWARF, "reads DWARF, by elfutils' libdw"},
+    {"zlib", SPGO_HAVE_ZLIB, "reads and writes compressed profiles"},
 };
 
 static const char *system_name(void)
