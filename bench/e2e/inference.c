@@ -46,16 +46,27 @@ static bool parse_line(const char **text, const char *arrow, uint32_t *first, ui
     return *end == '\n';
 }
 
-static bool parse_ranges(const char **text, exact_counts *exact)
+/* A line with a number of lines. */
+static bool parse_count(const char **text, size_t *count)
 {
     char *end;
-    size_t n = strtoull(*text, &end, 10);
+    *count = strtoull(*text, &end, 10);
+    if (end == *text || *end != '\n' || *count > strlen(end))
+        return false;
     *text = end + 1;
+    return true;
+}
+
+static bool parse_ranges(const char **text, exact_counts *exact)
+{
+    size_t n;
+    if (!parse_count(text, &n))
+        return false;
     for (size_t i = 0; i < n; i++) {
         uint32_t begin, last;
         uint64_t count;
         if (!parse_line(text, "-", &begin, &last, &count) || begin > last ||
-            last + 1 >= exact->executed_count)
+            last >= exact->executed_count - 1)
             return false;
         exact->executed[begin] += count; /* a difference, summed up below */
         exact->executed[last + 1] -= count;
@@ -67,10 +78,7 @@ static bool parse_ranges(const char **text, exact_counts *exact)
 
 static bool parse_branches(const char **text, exact_counts *exact)
 {
-    char *end;
-    exact->branch_count = strtoull(*text, &end, 10);
-    *text = end + 1;
-    if (exact->branch_count > strlen(*text))
+    if (!parse_count(text, &exact->branch_count))
         return false;
     exact->branches = calloc(exact->branch_count + 1, sizeof *exact->branches);
     for (size_t i = 0; exact->branches && i < exact->branch_count; i++) {
@@ -282,8 +290,8 @@ static void print_overlap(const char *name, const triples *t)
         for (end = i; end < t->count && t->items[end].procedure == t->items[i].procedure;)
             end++;
         o = overlap_of(t->items + i, end - i, &weight);
-        mean.before += o.before * weight / all;
-        mean.after += o.after * weight / all;
+        mean.before += all > 0 ? o.before * weight / all : 0;
+        mean.after += all > 0 ? o.after * weight / all : 0;
     }
     printf("procedure_%s %.6f %.6f\n", name, mean.before, mean.after);
 }
@@ -307,27 +315,41 @@ static spgo_code infer(const samples *all, symbols *s, comparison *c, spgo_error
     return code;
 }
 
-static spgo_code run(char **argv, comparison *c, spgo_error *err)
-{
-    os_input *in;
+/* What is open; close takes it in any state. */
+typedef struct inputs {
+    symbols *symbols;
+    os_input *file;
     spgo_spt *spt;
-    symbols *s;
-    samples all = {0};
+    samples samples;
+} inputs;
+
+static void close_inputs(inputs *in)
+{
+    samples_free(&in->samples);
+    spgo_spt_close(in->spt);
+    os_input_close(in->file);
+    symbols_close(in->symbols);
+}
+
+static spgo_code run(char **argv, inputs *in, comparison *c, spgo_error *err)
+{
     symbols_opts opts = {.image_path = argv[1]};
-    SPGO_TRY(symbols_open(&opts, &s, NULL, err));
-    SPGO_TRY(read_exact(argv[3], symbols_code(s), &c->exact, err));
-    SPGO_TRY(os_input_open(argv[2], &in, err));
-    SPGO_TRY(spgo_spt_open(os_input_bytes(in), &spt, err));
-    SPGO_TRY(samples_add(&all, spt, in, 1, err));
-    if (all.program_count == 0)
+    SPGO_TRY(symbols_open(&opts, &in->symbols, NULL, err));
+    SPGO_TRY(read_exact(argv[3], symbols_code(in->symbols), &c->exact, err));
+    SPGO_TRY(os_input_open(argv[2], &in->file, err));
+    SPGO_TRY(spgo_spt_open(os_input_bytes(in->file), &in->spt, err));
+    SPGO_TRY(samples_add(&in->samples, in->spt, in->file, 1, err));
+    if (in->samples.program_count == 0)
         return spgo_fail(err, SPGO_NOT_FOUND, "samples", SPGO_NO_OFFSET, "no program in '%s'",
                          argv[2]);
-    SPGO_TRY(infer(&all, s, c, err));
-    samples_free(&all);
-    spgo_spt_close(spt);
-    os_input_close(in);
-    symbols_close(s);
-    return SPGO_OK;
+    return infer(&in->samples, in->symbols, c, err);
+}
+
+static void print_comparison(const comparison *c)
+{
+    print_overlap("blocks", &c->blocks);
+    print_overlap("edges", &c->edges);
+    printf("procedures %" PRIu32 " %zu\n", c->procedure_count, c->blocks.count);
 }
 
 int main(int argc, char **argv)
@@ -336,18 +358,18 @@ int main(int argc, char **argv)
         fputs("usage: bench_inference PROGRAM SPT EXACT\n", stderr);
         return 2;
     }
+    inputs in = {0};
     comparison c = {0};
     spgo_error err = {0};
-    if (run(argv, &c, &err) != SPGO_OK) {
+    spgo_code code = run(argv, &in, &c, &err);
+    if (code == SPGO_OK)
+        print_comparison(&c);
+    else
         fprintf(stderr, "bench_inference: %s\n", err.sentence);
-        return 1;
-    }
-    print_overlap("blocks", &c.blocks);
-    print_overlap("edges", &c.edges);
-    printf("procedures %" PRIu32 " %zu\n", c.procedure_count, c.blocks.count);
+    close_inputs(&in);
     free(c.exact.executed);
     free(c.exact.branches);
     free(c.blocks.items);
     free(c.edges.items);
-    return 0;
+    return code == SPGO_OK ? 0 : 1;
 }

@@ -206,8 +206,9 @@ class Workshop:
 
     def script(self, recording, binary):
         """Maps and samples of a program's recording as text."""
-        return subprocess.run(["perf", "script", "-i", recording, "-F", "pid,ip", "--comms",
-                               binary.name, "--show-mmap-events"], check=True, text=True, errors="replace",
+        command = ["perf", "script", "-i", recording, "-F", "pid,ip", "--comms", binary.name,
+                   "--show-mmap-events"]
+        return subprocess.run(command, check=True, text=True, errors="replace",
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
 
     def sample_count(self, recording, binary):

@@ -139,11 +139,12 @@ static spgo_code print_counts(const recording *rec, spgo_error *err)
             taken[i] += record.taken * record.count;
         }
     }
+    SPGO_TRY(end_of(&r, err));
     printf("instructions %" PRIu64 "\nprogram_instructions %" PRIu64 "\n", instructions[0],
            instructions[1]);
     printf("taken_branches %" PRIu64 "\nprogram_taken_branches %" PRIu64 "\n", taken[0], taken[1]);
     printf("branch_samples %" PRIu64 "\nip_samples %" PRIu64 "\n", samples[0], samples[1]);
-    return end_of(&r, err);
+    return SPGO_OK;
 }
 
 /* ------------------------------------------------------------------ ranges and branches */

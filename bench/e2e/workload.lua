@@ -1,5 +1,5 @@
--- Work for the Lua interpreter that touches most of it: numbers, strings, tables, closures, patterns,
--- coroutines, errors, the compiler and the collector. lua workload.lua ROUNDS
+-- Work for the Lua interpreter that touches most of it: numbers, strings, tables, closures,
+-- patterns, coroutines, errors, the compiler and the collector. lua workload.lua ROUNDS
 
 local seed = 42
 local function random(n)
@@ -84,7 +84,8 @@ end
 local function chunks(count)
     local sum = 0
     for i = 1, count do
-        local chunk = load("local a, b = ... if a < b then return a * " .. i .. " else return b end")
+        local text = "local a, b = ... if a < b then return a * " .. i .. " else return b end"
+        local chunk = load(text)
         sum = sum + chunk(i, count - i)
     end
     return sum
