@@ -7,27 +7,8 @@
 #include <base/fail.h>
 #include <profile/infer_internal.h>
 
-/* See doc/inference.md for how these were found. */
-static const inference_costs costs_of_ips = {
-    .block_raise = 10,
-    .block_lower = 15,
-    .block_zero_raise = 12,
-    .entry_raise = 10,
-    .entry_lower = 10,
-    .jump_raise = 0,
-    .jump_lower = 0,
-};
-
-/* Branch records tell of jumps what they tell of blocks. */
-static const inference_costs costs_of_branches = {
-    .block_raise = 10,
-    .block_lower = 10,
-    .block_zero_raise = 20,
-    .entry_raise = 10,
-    .entry_lower = 10,
-    .jump_raise = 10,
-    .jump_lower = 10,
-};
+/* Steps of the solver for all procedures of a program: about a minute. */
+#define WORK_MAX ((uint64_t)1 << 32)
 
 /* A range or branch and the procedure that owns it. */
 typedef struct owned {
@@ -45,6 +26,7 @@ typedef struct inferring {
     void *observe_ctx;
     infer_tally *tally;
     infer_sink sink;
+    uint64_t work_left;
     double gap[2], gap_of[2]; /* before and after: sums of differences, and of what they are of */
 } inferring;
 
@@ -128,7 +110,8 @@ static bool add_observed(inferring *r, const symbol_procedure *p, arena *mem, fl
     flow_branch *list = NULL;
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < p->piece_count; i++) {
-            size_t b = infer_first_branch(r->observed, r->observed_count, p->pieces[i].begin_rva, 0);
+            size_t b =
+                infer_first_branch(r->observed, r->observed_count, p->pieces[i].begin_rva, 0);
             for (; b < r->observed_count && r->observed[b].from_rva < p->pieces[i].end_rva; b++) {
                 const address_branch *o = &r->observed[b];
                 if (!is_inside(p, o->to_rva) ||
@@ -182,11 +165,9 @@ static void keep_branches(inferring *r, const owned *from, size_t count, const f
     for (size_t i = 0; i < count; i++) {
         if (from[i].index < r->measured.range_count)
             continue;
-        const address_branch *b =
-            &r->measured.branches[from[i].index - r->measured.range_count];
+        const address_branch *b = &r->measured.branches[from[i].index - r->measured.range_count];
         if (!g || !is_of_graph(g, b))
-            infer_add_branch(&r->sink, b->from_rva, b->to_rva,
-                             infer_count(&r->measured, b->count));
+            infer_add_branch(&r->sink, b->from_rva, b->to_rva, infer_count(&r->measured, b->count));
     }
 }
 
@@ -203,25 +184,41 @@ static void note_entry(inferring *r, const infer_unit *u, counts *entries)
     r->sink.failed |= entries->failed;
 }
 
-static spgo_code infer_unit_flows(inferring *r, infer_unit *u, spgo_error *err)
+static void count_blocks(infer_tally *t, const infer_unit *u)
 {
-    bool exact;
-    infer_tally *t = r->tally;
-    const inference_costs *costs = r->measured.is_ips ? &costs_of_ips : &costs_of_branches;
-    if (!infer_weigh(u, &r->measured))
-        return spgo_fail_nomem(err, "infer", u->code.block_count * sizeof(inference_block));
-    SPGO_TRY(inference_run(&u->flow, costs, &exact, err));
-    t->procedures_bounded += !exact;
     t->procedures_simple += u->code.is_simple;
     t->blocks += u->flow.block_count;
     for (size_t b = 0; b < u->flow.block_count; b++) {
         t->blocks_measured += u->flow.blocks[b].weight > 0;
         t->blocks_after += u->flow.blocks[b].flow > 0;
     }
-    if (!measure_gap(r, u))
+}
+
+/* Finds the flow of a procedure. *found: false if there is none that could be used. */
+static spgo_code find_flow(inferring *r, infer_unit *u, bool *found, spgo_error *err)
+{
+    const symbol_procedure *p = u->procedure;
+    flow_hints hints = symbols_flow_hints(r->symbols, p);
+    bool exact = false;
+    *found = false;
+    if (!add_observed(r, p, u->mem, &hints))
+        return spgo_fail_nomem(err, "infer", sizeof(flow_branch));
+    spgo_code code = flow_graph_build(r->decoder, p->entry_rva, p->pieces, p->piece_count, &hints,
+                                      u->mem, &u->code, err);
+    if (code != SPGO_OK || u->code.block_count == 0)
+        return code == SPGO_NOMEM ? code : SPGO_OK;
+    if (!infer_weigh(u, &r->measured))
         return spgo_fail_nomem(err, "infer", u->code.block_count * sizeof(inference_block));
-    if (r->observe)
-        r->observe(r->observe_ctx, u->procedure, &u->code, &u->flow);
+    u->flow.work_max = r->work_left;
+    code = inference_run(&u->flow, &exact, err);
+    r->work_left -= u->flow.work < r->work_left ? u->flow.work : r->work_left - 1;
+    if (code != SPGO_OK)
+        return code == SPGO_NOMEM ? code : SPGO_OK;
+    /* What the bound cut off began at nothing and may be further from the truth than the counts. */
+    r->tally->procedures_bounded += !exact;
+    *found = exact;
+    if (exact && !measure_gap(r, u))
+        return spgo_fail_nomem(err, "infer", u->code.block_count * sizeof(inference_block));
     return SPGO_OK;
 }
 
@@ -229,25 +226,19 @@ static spgo_code infer_procedure(inferring *r, const owned *from, size_t count, 
                                  arena *mem, spgo_error *err)
 {
     infer_unit u = {.procedure = from[0].procedure, .mem = mem};
-    const symbol_procedure *p = u.procedure;
-    flow_hints hints = symbols_flow_hints(r->symbols, p);
-    if (!add_observed(r, p, mem, &hints))
-        return spgo_fail_nomem(err, "infer", sizeof(flow_branch));
+    bool found;
     r->tally->procedures++;
-    spgo_code code = flow_graph_build(r->decoder, p->entry_rva, p->pieces, p->piece_count, &hints,
-                                      mem, &u.code, err);
-    if (code == SPGO_NOMEM)
-        return code;
-    if (code != SPGO_OK || u.code.block_count == 0) {
+    SPGO_TRY(find_flow(r, &u, &found, err));
+    keep_as_measured(r, from, count, found ? &u.code : NULL);
+    keep_branches(r, from, count, found ? &u.code : NULL);
+    if (!found) {
         r->tally->procedures_left++;
-        keep_as_measured(r, from, count, NULL);
-        keep_branches(r, from, count, NULL);
         return SPGO_OK;
     }
-    SPGO_TRY(infer_unit_flows(r, &u, err));
+    count_blocks(r->tally, &u);
+    if (r->observe)
+        r->observe(r->observe_ctx, u.procedure, &u.code, &u.flow);
     infer_emit(&r->sink, &u, r->symbols, r->measured.is_ips);
-    keep_as_measured(r, from, count, &u.code);
-    keep_branches(r, from, count, &u.code);
     if (r->measured.is_ips)
         note_entry(r, &u, entries);
     return SPGO_OK;
@@ -333,6 +324,8 @@ static spgo_code infer_all(inferring *r, address_profile *p, bool is_ips, spgo_e
     counts entries = {0};
     *r->tally = (infer_tally){0};
     spgo_code code = infer_measure(&r->measured, p, is_ips, err);
+    r->tally->scale = r->measured.scale;
+    r->work_left = WORK_MAX;
     if (code == SPGO_OK)
         code = list_owned(r, &list, &count, err);
     if (code == SPGO_OK)
@@ -366,12 +359,11 @@ static address_branch *arcs_of(const samples_program *program, size_t *count)
 
 spgo_code infer_from_ips(const samples_program *program, unsigned ip_kinds, symbols *s,
                          code_decoder *d, address_profile *out, address_tally *tally,
-                         infer_tally *inferred, infer_observer *observe, void *ctx,
-                         spgo_error *err)
+                         infer_tally *inferred, infer_observer *observe, void *ctx, spgo_error *err)
 {
     SPGO_TRY(address_profile_from_ips(program, ip_kinds, s, d, out, tally, err));
-    inferring r = {.symbols = s, .decoder = d, .observe = observe, .observe_ctx = ctx,
-                   .tally = inferred};
+    inferring r = {
+        .symbols = s, .decoder = d, .observe = observe, .observe_ctx = ctx, .tally = inferred};
     address_branch *arcs = arcs_of(program, &r.observed_count);
     if (!arcs)
         return spgo_fail_nomem(err, "infer", r.observed_count * sizeof *arcs);
@@ -384,7 +376,12 @@ spgo_code infer_from_ips(const samples_program *program, unsigned ip_kinds, symb
 spgo_code infer_repair(address_profile *p, symbols *s, code_decoder *d, infer_tally *inferred,
                        infer_observer *observe, void *ctx, spgo_error *err)
 {
-    inferring r = {.symbols = s, .decoder = d, .observe = observe, .observe_ctx = ctx,
-                   .tally = inferred, .observed = p->branches, .observed_count = p->branch_count};
+    inferring r = {.symbols = s,
+                   .decoder = d,
+                   .observe = observe,
+                   .observe_ctx = ctx,
+                   .tally = inferred,
+                   .observed = p->branches,
+                   .observed_count = p->branch_count};
     return infer_all(&r, p, false, err);
 }

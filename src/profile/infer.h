@@ -12,9 +12,10 @@
 typedef struct infer_tally {
     uint64_t procedures;         /* with samples */
     uint64_t procedures_simple;  /* whose blocks are all known (flow_graph.is_simple) */
-    uint64_t procedures_left;    /* no blocks could be recovered: their counts stay as measured */
-    uint64_t procedures_bounded; /* the solver's bound was reached */
+    uint64_t procedures_left;    /* no blocks or no flow was found: their counts stay as measured */
+    uint64_t procedures_bounded; /* of those, since the solver's bound was reached */
     uint64_t blocks, blocks_measured, blocks_after; /* with counts before, and afterwards */
+    uint64_t scale; /* counts are multiplied by this, so that parts of a hit are not lost */
     double flow_gap_before, flow_gap_after; /* sum of |in - out| over sum of max(in, out) */
 } infer_tally;
 

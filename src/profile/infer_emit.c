@@ -25,8 +25,8 @@ static bool grow(infer_sink *s, void **list, size_t count, size_t *room, size_t 
 void infer_add_range(infer_sink *s, uint32_t begin_rva, uint32_t last_rva, uint64_t count)
 {
     void *list = s->found.ranges;
-    bool done = count > 0 && grow(s, &list, s->found.range_count, &s->range_room,
-                                  sizeof *s->found.ranges);
+    bool done =
+        count > 0 && grow(s, &list, s->found.range_count, &s->range_room, sizeof *s->found.ranges);
     s->found.ranges = list;
     if (done)
         s->found.ranges[s->found.range_count++] = (address_range){begin_rva, last_rva, count};
@@ -35,8 +35,8 @@ void infer_add_range(infer_sink *s, uint32_t begin_rva, uint32_t last_rva, uint6
 void infer_add_branch(infer_sink *s, uint32_t from_rva, uint32_t to_rva, uint64_t count)
 {
     void *list = s->found.branches;
-    bool done = count > 0 && grow(s, &list, s->found.branch_count, &s->branch_room,
-                                  sizeof *s->found.branches);
+    bool done = count > 0 &&
+                grow(s, &list, s->found.branch_count, &s->branch_room, sizeof *s->found.branches);
     s->found.branches = list;
     if (!done)
         return;
@@ -49,7 +49,8 @@ void infer_add_branch(infer_sink *s, uint32_t from_rva, uint32_t to_rva, uint64_
 static int range_order(const void *a, const void *b)
 {
     const address_range *x = a, *y = b;
-    uint64_t p = samples_pair(x->begin_rva, x->last_rva), q = samples_pair(y->begin_rva, y->last_rva);
+    uint64_t p = samples_pair(x->begin_rva, x->last_rva),
+             q = samples_pair(y->begin_rva, y->last_rva);
     return (p > q) - (p < q);
 }
 
@@ -119,8 +120,8 @@ void infer_sink_free(infer_sink *s)
 static uint32_t through_thunk(symbols *sy, uint32_t rva)
 {
     const symbol_procedure *p = symbols_procedure_at(sy, rva);
-    bool is_thunk = p && p->entry_rva == rva && (p->flags & SYMBOL_THUNK) &&
-                    p->thunk_target_rva != UINT32_MAX;
+    bool is_thunk =
+        p && p->entry_rva == rva && (p->flags & SYMBOL_THUNK) && p->thunk_target_rva != UINT32_MAX;
     return is_thunk ? p->thunk_target_rva : rva;
 }
 

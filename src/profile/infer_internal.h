@@ -1,6 +1,7 @@
 /*
- * Between the parts of inference on programs: infer.c goes from procedure to procedure, infer_weigh.c
- * puts what was measured on their flow graphs, infer_emit.c takes the flows to counts by address.
+ * Between the parts of inference on programs: infer.c goes from procedure to procedure,
+ * infer_weigh.c puts what was measured on their flow graphs, infer_emit.c takes the flows to counts
+ * by address.
  */
 #ifndef PROFILE_INFER_INTERNAL_H
 #define PROFILE_INFER_INTERNAL_H
@@ -21,7 +22,7 @@ typedef struct infer_measured {
     const address_branch *branches;
     size_t range_count, branch_count;
     unsigned shift;
-    uint64_t scale; /* of hits, for IPs: so that a share of one is more than nothing */
+    uint64_t scale; /* of hits: so that a part of one is more than nothing */
     bool is_ips;
     infer_coverage coverage;
 } infer_measured;

@@ -1,7 +1,8 @@
 /*
- * Measured counts on the blocks and jumps of a flow graph. What they are measured by decides what is
- * known: ranges tell of every block and of what falls through, branches of what is taken, and hits
- * of instruction pointers how long a block took, which is how often it ran only on the average.
+ * Measured counts on the blocks and jumps of a flow graph. What they are measured by decides what
+ * is known: ranges tell of every block and of what falls through, branches of what is taken, and
+ * hits of instruction pointers how long a block took, which is how often it ran only on the
+ * average.
  */
 #include <profile/infer_internal.h>
 
@@ -10,7 +11,7 @@
 #include <base/fail.h>
 #include <profile/inference_paths.h>
 
-enum { IP_SCALE = 1000 };
+enum { IP_SCALE = 1000, BRANCH_SCALE = 16 };
 
 #define COUNT_SUM_MAX ((uint64_t)1 << 61)
 
@@ -83,7 +84,7 @@ spgo_code infer_measure(infer_measured *m, const address_profile *p, bool is_ips
                           .branches = p->branches,
                           .range_count = p->range_count,
                           .branch_count = p->branch_count,
-                          .scale = is_ips ? IP_SCALE : 1,
+                          .scale = is_ips ? IP_SCALE : BRANCH_SCALE,
                           .is_ips = is_ips};
     m->shift = find_shift(p, m->scale);
     return cover(m, err);
@@ -194,7 +195,7 @@ static const code_instruction *last_of(const flow_graph *g, const flow_block *b)
 
 /* ------------------------------------------------------------------ weights */
 
-/* Rounded down; exact for all 64 bits. */
+/* Rounded down. */
 static uint64_t square_root(uint64_t n)
 {
     uint64_t root = 0;
@@ -206,25 +207,45 @@ static uint64_t square_root(uint64_t n)
 }
 
 /*
- * How sure hits make of a count. By chance alone it is uncertain by a part in sqrt(hits), so that a
- * change of it by one would be worth size / sqrt(hits). But instructions also differ in what they
- * cost, by about the same factor however many hits there are, which is worth size / hits and the
- * less surprising the larger the block. What lies between was found by experiment, see
- * doc/inference.md: 100 * sqrt(size) / (1 + hits)^(1/4).
+ * How much the hits of a block count. Were each a random event of its own, a unit of their mean
+ * would count as much as the block has instructions. But instructions also differ in what they
+ * cost, so that many hits do not make as sure as they seem: 100 * size / sqrt(1 + hits / 4), found
+ * by experiment (doc/inference.md).
  */
-static uint32_t confidence_of_hits(uint64_t hits, uint64_t size)
+static uint32_t confidence_of(uint64_t mean, uint64_t size, uint64_t scale)
 {
-    const uint64_t large = 4096;
+    const uint64_t many = (uint64_t)1 << 40, large = 4096;
     uint64_t n = size < large ? size : large;
-    uint64_t confidence = square_root(square_root(100000000 * n * n / (1 + hits)));
+    uint64_t hits = (mean < many ? mean : many) * n / scale;
+    uint64_t confidence = square_root(100 * 100 * 4 * n * n / (4 + hits));
     return confidence > 0 ? (uint32_t)confidence : 1;
 }
 
-/* The hits that a mean stands for, or as many as make no difference any more. */
-static uint64_t hits_of(uint64_t mean, uint64_t size, uint64_t scale)
+/* That none hit counts by the hits that there would have been, had the block run like those before
+ * or behind it. */
+static bool weigh_by_neighbours(infer_unit *u, const infer_measured *m)
 {
-    const uint64_t many = (uint64_t)1 << 40;
-    return (mean < many ? mean : many) * size / scale;
+    const inference_graph *f = &u->flow;
+    uint64_t *before = arena_push(u->mem, f->block_count, sizeof *before);
+    uint64_t *behind = arena_push(u->mem, f->block_count, sizeof *behind);
+    if (!before || !behind)
+        return false;
+    for (size_t j = 0; j < f->jump_count; j++) {
+        uint32_t from = f->jumps[j].from, to = f->jumps[j].to;
+        if (f->blocks[from].weight > before[to])
+            before[to] = f->blocks[from].weight;
+        if (f->blocks[to].weight > behind[from])
+            behind[from] = f->blocks[to].weight;
+    }
+    for (size_t b = 0; b < f->block_count; b++) {
+        inference_block *block = &f->blocks[b];
+        bool is_end = block->is_exit || b == f->entry;
+        uint64_t lower = before[b] < behind[b] ? before[b] : behind[b];
+        uint64_t higher = before[b] < behind[b] ? behind[b] : before[b];
+        uint64_t mean = block->weight > 0 ? block->weight : is_end ? higher : lower;
+        block->confidence = confidence_of(mean, u->code.blocks[b].instruction_count, m->scale);
+    }
+    return true;
 }
 
 /* Without ranges a block is known if it has an instruction that never just goes on. */
@@ -251,9 +272,6 @@ static void weigh_block(inference_block *to, const flow_graph *g, const flow_blo
         to->is_known = true;
         to->weight = mean_coverage(&m->coverage, g, b);
     }
-    if (m->is_ips)
-        to->confidence = confidence_of_hits(hits_of(to->weight, b->instruction_count, m->scale),
-                                            b->instruction_count);
     to->is_exit = (b->flags & (FLOW_EXIT | FLOW_NO_RETURN | FLOW_UNKNOWN_EXIT)) != 0;
 }
 
@@ -309,9 +327,8 @@ bool infer_weigh(infer_unit *u, const infer_measured *m)
 {
     const flow_graph *g = &u->code;
     inference_graph *f = &u->flow;
-    *f = (inference_graph){.block_count = g->block_count,
-                           .jump_count = g->edge_count,
-                           .entry = g->entry};
+    *f = (inference_graph){
+        .block_count = g->block_count, .jump_count = g->edge_count, .entry = g->entry};
     f->blocks = arena_push(u->mem, g->block_count, sizeof *f->blocks);
     f->jumps = arena_push(u->mem, g->edge_count, sizeof *f->jumps);
     if (!f->blocks || !f->jumps)
@@ -320,5 +337,7 @@ bool infer_weigh(infer_unit *u, const infer_measured *m)
         weigh_block(&f->blocks[b], g, &g->blocks[b], m);
     for (size_t e = 0; e < g->edge_count; e++)
         weigh_jump(&f->jumps[e], g, &g->edges[e], m);
+    if (m->is_ips && !weigh_by_neighbours(u, m))
+        return false;
     return mark_unlikely(u);
 }

@@ -2,33 +2,21 @@
  * From a flow graph to a network whose circulations are its flows, and back.
  *
  * Each block is two nodes with arcs from the one where it is entered to the one where it is left.
- * One arc holds the measured weight and earns the price of lowering it for each unit; the next has
- * no bound and costs the price of raising it. So the arcs of a block cost what the change of its
- * weight costs, but for a constant. Jumps are the same between two blocks. A last node, the world
- * around, closes the circle from where functions are left to where they are entered.
+ * What a flow through it costs is a convex function of the flow, made of straight pieces, and each
+ * piece is an arc: one of lower cost is filled before the next. Jumps are the same between two
+ * blocks. A last node, the world around, closes the circle from where functions are left to where
+ * they are entered.
  */
 #include <profile/inference.h>
 
 #include <profile/inference_network.h>
 #include <profile/inference_paths.h>
 
-const inference_costs inference_costs_default = {
-    .block_raise = 10,
-    .block_lower = 20,
-    .block_zero_raise = 11,
-    .entry_raise = 40,
-    .entry_lower = 10,
-    .jump_raise = 0,
-    .jump_lower = 0,
-};
-
-#define UNLIKELY_COST ((uint64_t)1 << 30)
-#define COST_MAX ((uint64_t)1 << 32) /* times the nodes of a path: still in 63 bits */
+#define UNLIKELY_COST ((uint64_t)1 << 32)
+#define COST_MAX ((uint64_t)1 << 34) /* times the nodes of a path: still in 63 bits */
 #define WEIGHT_SUM_MAX ((uint64_t)1 << 60)
 
-enum { ARCS_PER_BLOCK = 4 }; /* two of its own, one into the function and one out of it */
-
-/* A step takes 15 to 40 ns. A function of 10,000 blocks takes 500 steps an arc. */
+/* A step takes 10 to 40 ns. A function of 10,000 blocks takes some 600 steps an arc. */
 #define WORK_BASE ((uint64_t)1 << 20)
 #define WORK_PER_ARC ((uint64_t)1 << 12)
 #define WORK_MAX ((uint64_t)1 << 27)
@@ -60,32 +48,59 @@ static uint64_t shifted(uint64_t weight, unsigned shift)
 static void add_arc(network *net, uint32_t from, uint32_t to, uint32_t group, int64_t cost,
                     uint64_t capacity)
 {
-    net->arcs[net->arc_count++] = (network_arc){
-        .from = from, .to = to, .group = group, .cost = cost, .capacity = capacity};
+    net->arcs[net->arc_count++] =
+        (network_arc){.from = from, .to = to, .group = group, .cost = cost, .capacity = capacity};
 }
+
+/*
+ * The cost of a flow f where w was measured is f - w ln f, which is how unlikely w is, as a number
+ * of random events, if f is expected. This is its slope, in thousandths, between parts of w.
+ */
+enum { PARTS = 24 }; /* bounds are 24ths of w */
+
+static const struct piece {
+    uint32_t end;
+    int32_t slope;
+} pieces[] = {
+    {3, -20000}, {6, -4545}, {12, -1773}, {18, -622}, {24, -151}, {32, 137}, {48, 392}, {96, 653},
+};
+
+enum { PIECE_COUNT = sizeof pieces / sizeof *pieces, SLOPE_AT_LAST = 1000 };
 
 /* What is known of the flow between two nodes. */
 typedef struct measure {
     bool is_known, is_unlikely;
     uint64_t weight;
     uint32_t confidence;
-    uint32_t raise, lower;
 } measure;
 
-static uint64_t cost_of(uint32_t unit, uint32_t confidence)
+static int64_t cost_of(const measure *m, int32_t slope)
 {
-    uint64_t cost = (uint64_t)unit * (confidence ? confidence : 1);
-    return cost < COST_MAX ? cost : COST_MAX;
+    uint64_t cost = (uint64_t)(slope < 0 ? -slope : slope) * (m->confidence ? m->confidence : 1);
+    if (cost > COST_MAX)
+        cost = COST_MAX;
+    return slope < 0 ? -(int64_t)cost : (int64_t)cost;
+}
+
+static uint64_t part_of(uint64_t weight, uint32_t part)
+{
+    return weight / PARTS * part + weight % PARTS * part / PARTS;
 }
 
 static void add_measured(network *net, uint32_t from, uint32_t to, uint32_t group, const measure *m)
 {
-    uint64_t raise = m->is_known ? cost_of(m->raise, m->confidence) : 0;
-    if (m->is_unlikely && raise < UNLIKELY_COST)
-        raise = UNLIKELY_COST;
-    if (m->is_known && m->weight > 0)
-        add_arc(net, from, to, group, -(int64_t)cost_of(m->lower, m->confidence), m->weight);
-    add_arc(net, from, to, group, (int64_t)raise, NETWORK_UNBOUNDED);
+    uint64_t begin = 0;
+    for (size_t i = 0; i < PIECE_COUNT && m->is_known && m->weight > 0; i++) {
+        uint64_t end = part_of(m->weight, pieces[i].end);
+        bool is_raise = pieces[i].slope > 0;
+        if (end > begin && !(is_raise && m->is_unlikely))
+            add_arc(net, from, to, group, cost_of(m, pieces[i].slope), end - begin);
+        begin = end;
+    }
+    int64_t cost = m->is_known ? cost_of(m, SLOPE_AT_LAST) : 0;
+    if (m->is_unlikely && cost < (int64_t)UNLIKELY_COST)
+        cost = (int64_t)UNLIKELY_COST;
+    add_arc(net, from, to, group, cost, NETWORK_UNBOUNDED);
 }
 
 static uint32_t entered_node(uint32_t block)
@@ -98,60 +113,61 @@ static uint32_t left_node(uint32_t block)
     return 2 * block + 1;
 }
 
-static void add_block(network *net, const inference_graph *g, uint32_t b,
-                      const inference_costs *costs, unsigned shift)
+static void add_block(network *net, const inference_graph *g, uint32_t b, unsigned shift)
 {
     const inference_block *block = &g->blocks[b];
     measure m = {.is_known = block->is_known,
                  .is_unlikely = block->is_unlikely,
                  .weight = shifted(block->weight, shift),
-                 .confidence = block->confidence,
-                 .raise = block->weight ? costs->block_raise : costs->block_zero_raise,
-                 .lower = costs->block_lower};
-    if (b == g->entry) { /* a function that was sampled was entered */
-        m.weight += m.weight == 0;
-        m.raise = costs->entry_raise;
-        m.lower = costs->entry_lower;
-    }
+                 .confidence = block->confidence};
     add_measured(net, entered_node(b), left_node(b), NETWORK_NO_GROUP, &m);
 }
 
-static void add_jump(network *net, const inference_graph *g, uint32_t j,
-                     const inference_costs *costs, unsigned shift)
+static void add_jump(network *net, const inference_graph *g, uint32_t j, unsigned shift)
 {
     const inference_jump *jump = &g->jumps[j];
     measure m = {.is_known = jump->is_known,
                  .is_unlikely = jump->is_unlikely,
                  .weight = shifted(jump->weight, shift),
-                 .confidence = jump->confidence,
-                 .raise = costs->jump_raise,
-                 .lower = costs->jump_lower};
+                 .confidence = jump->confidence};
     add_measured(net, left_node(jump->from), entered_node(jump->to), j, &m);
 }
 
-static bool build_network(const inference_graph *g, const inference_costs *costs, unsigned shift,
-                          const bool *enters, const bool *leaves, arena *mem, network *net)
+/* The most arcs there can be. */
+static size_t arc_room(const inference_graph *g)
+{
+    enum { ENDS = 2 }; /* of a block: into the function and out of it */
+    size_t count = ENDS * g->block_count;
+    for (size_t b = 0; b < g->block_count; b++)
+        count += g->blocks[b].is_known && g->blocks[b].weight > 0 ? PIECE_COUNT + 1 : 1;
+    for (size_t j = 0; j < g->jump_count; j++)
+        count += g->jumps[j].is_known && g->jumps[j].weight > 0 ? PIECE_COUNT + 1 : 1;
+    return count;
+}
+
+static bool build_network(const inference_graph *g, unsigned shift, const bool *enters,
+                          const bool *leaves, arena *mem, network *net)
 {
     uint32_t n = (uint32_t)g->block_count;
-    net->arcs = arena_push(mem, ARCS_PER_BLOCK * g->block_count + 2 * g->jump_count,
-                           sizeof *net->arcs);
+    net->arcs = arena_push(mem, arc_room(g), sizeof *net->arcs);
     if (!net->arcs)
         return false;
     net->node_count = 2 * n + 1;
     net->group_count = (uint32_t)g->jump_count;
     net->root = 2 * n;
     for (uint32_t b = 0; b < n; b++)
-        add_block(net, g, b, costs, shift);
+        add_block(net, g, b, shift);
     for (uint32_t j = 0; j < g->jump_count; j++)
-        add_jump(net, g, j, costs, shift);
+        add_jump(net, g, j, shift);
     for (uint32_t b = 0; b < n; b++) {
         if (enters[b])
             add_arc(net, net->root, entered_node(b), NETWORK_NO_GROUP, 0, NETWORK_UNBOUNDED);
         if (leaves[b])
             add_arc(net, left_node(b), net->root, NETWORK_NO_GROUP, 0, NETWORK_UNBOUNDED);
     }
+    uint64_t most = g->work_max > 0 && g->work_max < WORK_MAX ? g->work_max : WORK_MAX;
     uint64_t work = WORK_BASE + WORK_PER_ARC * net->arc_count;
-    net->work_max = work < WORK_MAX ? work : WORK_MAX;
+    net->work_max = work < most ? work : most;
     return true;
 }
 
@@ -223,16 +239,15 @@ static bool find_ends(const inference_graph *g, arena *mem, bool **enters, bool 
            inference_complete_starts(&in, *leaves, mem);
 }
 
-static spgo_code run(inference_graph *g, const inference_costs *costs, bool *exact, arena *mem,
-                     spgo_error *err)
+static spgo_code run(inference_graph *g, bool *exact, arena *mem, spgo_error *err)
 {
     network net = {0};
     bool *enters, *leaves;
     unsigned shift = weight_shift(g);
-    if (!find_ends(g, mem, &enters, &leaves) ||
-        !build_network(g, costs, shift, enters, leaves, mem, &net))
+    if (!find_ends(g, mem, &enters, &leaves) || !build_network(g, shift, enters, leaves, mem, &net))
         return spgo_fail_nomem(err, "inference", g->block_count * sizeof(network_arc));
     SPGO_TRY(network_solve(&net, mem, exact, err));
+    g->work = net.work;
     read_flows(g, &net);
     uint64_t work = net.work_max;
     if (!inference_join_islands(g, enters, leaves, &work, mem))
@@ -243,15 +258,14 @@ static spgo_code run(inference_graph *g, const inference_costs *costs, bool *exa
     return SPGO_OK;
 }
 
-spgo_code inference_run(inference_graph *g, const inference_costs *costs, bool *exact,
-                        spgo_error *err)
+spgo_code inference_run(inference_graph *g, bool *exact, spgo_error *err)
 {
     bool within_bound;
     SPGO_TRY(check(g, err));
     arena *mem = arena_new(0);
     if (!mem)
         return spgo_fail_nomem(err, "inference", 0);
-    spgo_code code = run(g, costs, &within_bound, mem, err);
+    spgo_code code = run(g, &within_bound, mem, err);
     arena_free(mem);
     if (code == SPGO_OK && exact)
         *exact = within_bound;

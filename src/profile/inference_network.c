@@ -1,17 +1,17 @@
 /*
  * The primal network simplex method. A spanning tree holds the arcs whose flow may be anything;
  * every other arc is empty or full. Prices of nodes make the arcs of the tree cost nothing; an arc
- * outside of it that then has a cost of the wrong sign closes a cycle along which turning flow pays.
- * Turning until an arc of the cycle is empty or full and exchanging it for the one that entered is
- * a pivot.
+ * outside of it that then has a cost of the wrong sign closes a cycle along which turning flow
+ * pays. Turning until an arc of the cycle is empty or full and exchanging it for the one that
+ * entered is a pivot.
  *
  * The method fits here because nothing needs to flow: zero is a circulation, and each pivot makes a
  * better one of the last. So there is no phase that looks for a feasible flow, work can be cut off
  * anywhere, and the tree at the end tells which other flows are as good.
  *
  * From every node of the tree some flow could be sent to the root ("strongly feasible", Cunningham
- * 1976): the rule by which ties for the leaving arc are broken keeps it so, and with that a sequence
- * of pivots that move nothing cannot repeat itself.
+ * 1976): the rule by which ties for the leaving arc are broken keeps it so, and with that a
+ * sequence of pivots that move nothing cannot repeat itself.
  */
 #include <profile/inference_network.h>
 
@@ -22,7 +22,7 @@
 enum { EVEN_SWEEPS_MAX = 12 };
 
 typedef struct tree_node {
-    uint32_t parent, arc; /* arc: between it and its parent */
+    uint32_t parent, arc;             /* arc: between it and its parent */
     uint32_t first_child, next, prev; /* the children of a node are a list */
     uint32_t depth;
     int64_t price; /* of an arc of the tree: price[to] == price[from] + cost */
@@ -90,8 +90,8 @@ static bool plant(simplex *s, arena *mem)
     if (!queue || !list_incoming(net, mem, &start, &list))
         return false;
     for (uint32_t v = 0; v < net->node_count; v++)
-        s->nodes[v] = (tree_node){.parent = NONE, .arc = NONE, .first_child = NONE, .next = NONE,
-                                  .prev = NONE};
+        s->nodes[v] = (tree_node){
+            .parent = NONE, .arc = NONE, .first_child = NONE, .next = NONE, .prev = NONE};
     uint32_t head = 0, tail = 0;
     queue[tail++] = net->root;
     while (head < tail) {
@@ -390,11 +390,13 @@ spgo_code network_solve(network *net, arena *mem, bool *exact, spgo_error *err)
     for (uint32_t entering; (entering = find_entering(&s)) != NONE;) {
         if (s.work >= net->work_max) {
             *exact = false;
-            return SPGO_OK;
+            break;
         }
         pivot(&s, entering);
     }
-    if (!even_out(&s, mem))
+    bool done = !*exact || even_out(&s, mem);
+    net->work = s.work;
+    if (!done)
         return spgo_fail_nomem(err, "inference.network", net->arc_count * sizeof(uint32_t));
     return SPGO_OK;
 }

@@ -26,15 +26,16 @@ typedef struct network {
     network_arc *arcs;
     size_t arc_count;
     uint32_t node_count, group_count;
-    uint32_t root; /* every node has a way to it along arcs with capacity */
-    uint64_t work_max; /* steps, of a few nanoseconds each; then the best flow so far stays */
+    uint32_t root;     /* every node has a way to it along arcs with capacity */
+    uint64_t work_max; /* steps; then the best flow so far stays */
+    uint64_t work;     /* the result: how many it took */
 } network;
 
 /*
  * Finds a circulation of least cost, then among those of that cost a more even one: the sum of the
- * squares of the groups' flows is lowered as far as turning along single cycles can. *exact: whether
- * the bound on work was kept; the flow is a circulation in any case. Memory for the time of the
- * work is taken from mem.
+ * squares of the groups' flows is lowered as far as turning along single cycles can. *exact:
+ * whether the bound on work was kept; the flow is a circulation in any case. Memory for the time of
+ * the work is taken from mem.
  */
 spgo_code network_solve(network *net, arena *mem, bool *exact, spgo_error *err);
 

@@ -42,8 +42,8 @@ static void mark_from(const inference_ways *w, uint32_t block, bool *reached, ui
     }
 }
 
-/* Blocks that are not yet `seen` in the order in which a depth-first walk is done with them; returns
- * how many. */
+/* Blocks that are not yet `seen` in the order in which a depth-first walk is done with them;
+ * returns how many. */
 static size_t finish_order(const inference_ways *w, bool *seen, uint32_t *next_way, uint32_t *stack,
                            uint32_t *order)
 {
@@ -248,13 +248,12 @@ bool inference_join_islands(inference_graph *g, const bool *enters, const bool *
             reach_by_flow(&out, b, reached, stack);
     }
     path_tree from_entry = {0}, to_exit = {0};
-    for (uint32_t b = 0; b < g->block_count && *work > 0; b++) {
+    for (uint32_t b = 0; b<g->block_count && * work> 0; b++) {
         if (g->blocks[b].flow == 0 || reached[b])
             continue;
-        if (!from_entry.jump &&
-            (!inference_ways_list(g, true, mem, &in) ||
-             !shortest_paths(&out, enters, mem, &from_entry) ||
-             !shortest_paths(&in, leaves, mem, &to_exit)))
+        if (!from_entry.jump && (!inference_ways_list(g, true, mem, &in) ||
+                                 !shortest_paths(&out, enters, mem, &from_entry) ||
+                                 !shortest_paths(&in, leaves, mem, &to_exit)))
             return false;
         join(g, &out, &from_entry, &to_exit, b, reached, stack, work);
     }

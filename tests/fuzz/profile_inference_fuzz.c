@@ -46,19 +46,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     inference_block blocks[256];
     inference_jump jumps[1024];
-    inference_costs costs = inference_costs_default;
     reader r = reader_from((spgo_span){data, size}, 0);
     inference_graph g = {.blocks = blocks, .jumps = jumps};
     g.block_count = 1 + (size_t)reader_u8(&r);
     g.jump_count = reader_u16(&r) % 1024;
     g.entry = reader_u8(&r) % (uint32_t)g.block_count;
-    costs.jump_raise = costs.jump_lower = reader_u8(&r);
     read_graph(&r, &g);
     bool exact;
-    FUZZ_CHECK(inference_run(&g, &costs, &exact, NULL) == SPGO_OK);
+    FUZZ_CHECK(inference_run(&g, &exact, NULL) == SPGO_OK);
     check_flows(&g);
     uint64_t first = g.blocks[g.block_count - 1].flow;
-    FUZZ_CHECK(inference_run(&g, &costs, &exact, NULL) == SPGO_OK);
+    FUZZ_CHECK(inference_run(&g, &exact, NULL) == SPGO_OK);
     FUZZ_CHECK(g.blocks[g.block_count - 1].flow == first);
     return 0;
 }

@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* cmocka setup and teardown: creates the folder (in *state) and removes it with all that is in it. */
+/* cmocka setup and teardown: creates the folder (in *state) and removes it with all that is in it.
+ */
 int test_folder_setup(void **state);
 int test_folder_teardown(void **state);
 

@@ -1,5 +1,5 @@
-/* Inference on made-up programs: what becomes known of blocks, jumps and calls, and what stays as it
- * was measured. */
+/* Inference on made-up programs: what becomes known of blocks, jumps and calls, and what stays as
+ * it was measured. */
 #include "profile_fake.h"
 
 #include <math.h>
@@ -176,7 +176,7 @@ static void traps_are_not_reached_unless_hit(void **state)
     symbol_function f = function_at("f", 1);
     put_code(0x100, "85 ff 74 01 c3 0f 0b");
     add_procedure(&f, 0x100, 0x107);
-    const hit hits[] = {{0x100, 10}, {0x102, 10}, {0x104, 7}};
+    const hit hits[] = {{0x100, 10}, {0x102, 10}, {0x104, 10}};
     result r = from_ips(hits, 3, NULL, 0, NULL, NULL);
     expect(&r, "100-102:10000 104-104:10000 0>100:10000 ");
     const hit fatal[] = {{0x100, 10}, {0x102, 10}, {0x105, 10}};
@@ -309,7 +309,7 @@ static void what_has_no_graph_stays_as_measured(void **state)
     const address_range ranges[] = {{0x100, 0x102, 5}};
     const address_branch branches[] = {{0x102, 0x109, 5}};
     r = repair(ranges, 1, branches, 1);
-    expect(&r, "100-102:5 102>109:5 ");
+    expect(&r, "100-102:80 102>109:80 ");
 }
 
 /* ------------------------------------------------------------------ branch records */
@@ -318,32 +318,34 @@ static void consistent_counts_stay(void **state)
 {
     (void)state;
     add_branching();
-    const address_range ranges[] = {{0x100, 0x102, 6}, {0x100, 0x104, 4}, {0x109, 0x109, 10},
-                                    {0x200, 0x200, 4}};
+    const address_range ranges[] = {
+        {0x100, 0x102, 6}, {0x100, 0x104, 4}, {0x109, 0x109, 10}, {0x200, 0x200, 4}};
     const address_branch branches[] = {
         {0, 0x100, 10}, {0x102, 0x109, 6}, {0x104, 0x200, 4}, {0x109, 0, 10}, {0x200, 0x109, 4}};
     result r = repair(ranges, 4, branches, 5);
     assert_true(r.tally.flow_gap_before == 0 && r.tally.flow_gap_after == 0);
-    expect(&r, "100-102:10 104-104:4 109-109:10 200-200:4 "
-               "0>100:10 102>109:6 104>200:4 109>0:10 200>109:4 ");
+    expect(&r, "100-102:160 104-104:64 109-109:160 200-200:64 "
+               "0>100:160 102>109:96 104>200:64 109>0:160 200>109:64 ");
 }
 
 static void what_sparse_records_missed_is_filled_in(void **state)
 {
     (void)state;
     add_branching();
-    const address_range ranges[] = {{0x100, 0x102, 600}, {0x100, 0x104, 390}};
-    const address_branch branches[] = {{0x102, 0x109, 590}, {0x104, 0x200, 400}};
-    result r = repair(ranges, 2, branches, 2);
-    assert_true(r.tally.flow_gap_before > 0.2);
+    const address_range ranges[] = {{0x100, 0x102, 600}, {0x100, 0x104, 390}, {0x109, 0x109, 1100}};
+    const address_branch branches[] = {{0x102, 0x109, 500}, {0x104, 0x200, 400}};
+    result r = repair(ranges, 3, branches, 2);
+    assert_true(r.tally.flow_gap_before > 0.03);
     assert_true(r.tally.flow_gap_after == 0);
-    assert_int_equal(r.tally.blocks_measured, 2);
-    assert_int_equal(r.tally.blocks_after, 3);
+    assert_int_equal(r.tally.scale, 16);
     assert_int_equal(r.counts.range_count, 3);
-    assert_in_range(r.counts.ranges[0].count, 980, 990);
     assert_int_equal(r.counts.ranges[2].count, r.counts.ranges[0].count);
+    assert_in_range(r.counts.ranges[0].count, 16 * 900, 16 * 1100);
     assert_int_equal(r.counts.branch_count, 2);
-    assert_int_equal(r.counts.branches[1].count, 400); /* a call stays as measured */
+    assert_true(r.counts.branches[0].count > 16 * 500);
+    assert_int_equal(r.counts.branches[0].count,
+                     r.counts.ranges[0].count - r.counts.ranges[1].count);
+    assert_int_equal(r.counts.branches[1].count, 16 * 400); /* a call stays as measured */
     close_result(&r);
 }
 
@@ -354,7 +356,8 @@ static void branches_alone_tell_of_blocks(void **state)
     add_branching();
     const address_branch branches[] = {{0x102, 0x109, 60}, {0x104, 0x200, 40}, {0x109, 0, 100}};
     result r = repair(NULL, 0, branches, 3);
-    expect(&r, "100-102:100 104-104:40 109-109:100 102>109:60 104>200:40 109>0:100 ");
+    expect(&r, "100-102:1600 104-104:640 109-109:1600 "
+               "102>109:960 104>200:640 109>0:1600 ");
 }
 
 /* 100 call 100; 105 ret */
@@ -367,7 +370,7 @@ static void calls_of_itself_are_no_jumps(void **state)
     const address_range ranges[] = {{0x100, 0x100, 9}, {0x105, 0x105, 9}};
     const address_branch branches[] = {{0x100, 0x100, 8}, {0x105, 0x105, 8}};
     result r = repair(ranges, 2, branches, 2);
-    expect(&r, "100-105:9 100>100:8 105>105:8 ");
+    expect(&r, "100-105:144 100>100:128 105>105:128 ");
 }
 
 static void nothing_gives_nothing(void **state)
