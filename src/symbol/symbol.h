@@ -19,16 +19,16 @@
 typedef struct symbols symbols;
 
 typedef struct symbols_opts {
-    const char *image_path;     /* NULL: look for `name` in the directories */
-    const char *name;           /* the image's base name as a trace spells it, or NULL */
-    const char *debug_path;     /* a PDB or a separate ELF debug file; NULL: look for it */
-    const char *const *dirs;    /* --symbols: plain folders, symbol stores (x.pdb/<GUID age>/x.pdb),
-                                   and .build-id trees */
+    const char *image_path;  /* NULL: look for `name` in the directories */
+    const char *name;        /* the image's base name as a trace spells it, or NULL */
+    const char *debug_path;  /* a PDB or a separate ELF debug file; NULL: look for it */
+    const char *const *dirs; /* --symbols: plain folders, symbol stores (x.pdb/<GUID age>/x.pdb),
+                                and .build-id trees */
     size_t dir_count;
     const char *const *source_roots; /* where sources may be, for lines that a PDB lacks */
     size_t source_root_count;
     const spgo_image_id *wanted; /* the image must be this one; NULL: any */
-    bool any_id;                 /* --force: go on with another image or debug file, with a finding */
+    bool any_id; /* --force: go on with another image or debug file, with a finding */
 } symbols_opts;
 
 /*
@@ -68,10 +68,10 @@ const code_image *symbols_code(const symbols *s);
 /* ------------------------------------------------------------------ procedures */
 
 enum { /* of procedures */
-    SYMBOL_NO_RETURN = 1,
-    SYMBOL_THUNK = 2,      /* a jump that the linker or compiler made; see thunk_target_rva */
-    SYMBOL_FOLDED = 4,     /* other functions have the same address (identical code folding) */
-    SYMBOL_SIZE_GUESSED = 8 /* from unwind tables or the next symbol */
+       SYMBOL_NO_RETURN = 1,
+       SYMBOL_THUNK = 2,       /* a jump that the linker or compiler made; see thunk_target_rva */
+       SYMBOL_FOLDED = 4,      /* other functions have the same address (identical code folding) */
+       SYMBOL_SIZE_GUESSED = 8 /* from unwind tables or the next symbol */
 };
 
 typedef struct symbol_function symbol_function;
@@ -114,10 +114,12 @@ flow_hints symbols_flow_hints(symbols *s, const symbol_procedure *p);
 /* ------------------------------------------------------------------ frames */
 
 typedef enum symbol_line_source { /* of symbol_function.line */
-    SYMBOL_LINE_NONE,
-    SYMBOL_LINE_DECLARED,  /* told by the debug information: exact */
-    SYMBOL_LINE_IN_SOURCE, /* found in the source file: nearly always right */
-    SYMBOL_LINE_FIRST_ROW  /* the first line of its code: at or a few lines behind the start */
+                                  SYMBOL_LINE_NONE,
+                                  SYMBOL_LINE_DECLARED,  /* told by the debug information: exact */
+                                  SYMBOL_LINE_IN_SOURCE, /* found in the source file: nearly always
+                                                            right */
+                                  SYMBOL_LINE_FIRST_ROW  /* the first line of its code: at or a few
+                                                            lines behind the start */
 } symbol_line_source;
 
 struct symbol_function {
@@ -132,9 +134,9 @@ struct symbol_function {
 typedef struct symbol_frame symbol_frame;
 struct symbol_frame {
     const symbol_function *function;
-    spgo_str file;          /* empty: not known */
-    uint32_t line;          /* 0: none */
-    uint32_t discriminator; /* as stored; of callers, of the call site */
+    spgo_str file;              /* empty: not known */
+    uint32_t line;              /* 0: none */
+    uint32_t discriminator;     /* as stored; of callers, of the call site */
     const symbol_frame *caller; /* where this one was inlined; NULL: it is the procedure itself */
 };
 
@@ -147,8 +149,8 @@ typedef struct symbol_run {
 /* SPGO_NOT_FOUND: nothing is known of the address. Asking in rising order is cheapest. */
 spgo_code symbols_run_at(symbols *s, uint32_t rva, symbol_run *out, spgo_error *err);
 
-/* How many functions, of the units read so far and of the procedures if those were asked for, have a
- * line of which source. */
+/* How many functions, of the units read so far and of the procedures if those were asked for, have
+ * a line of which source. */
 typedef struct symbols_quality {
     uint64_t functions[4]; /* by symbol_line_source */
     uint64_t linkage_names_known, linkage_names_missing;

@@ -21,8 +21,8 @@ typedef struct symbol_image {
     elf_image debug_elf; /* of the debug file, if there is one and it is ELF */
     pe_image pe;         /* for PE */
     code_image code;
-    arena *mem;          /* lives as long as the symbols */
-    intern *names;       /* likewise: for names that are made or kept */
+    arena *mem;    /* lives as long as the symbols */
+    intern *names; /* likewise: for names that are made or kept */
 } symbol_image;
 
 /* What a back end knows of one unit: runs by begin_rva, without overlap. */

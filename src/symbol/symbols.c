@@ -276,6 +276,8 @@ static spgo_code find_procedures(symbols *s, symbol_found *backend, symbol_found
     code = (s->image.is_pe ? symbol_pe_procedures : symbol_elf_procedures)(&s->image, tables,
                                                                            &s->findings, &why);
     SPGO_TRY(forgive(s, code, &why, err));
+    if (!symbol_entries_by_name(backend, tables))
+        return spgo_fail_nomem(err, where, tables->count * sizeof(symbol_procedure *));
     return procedure_table_build(&s->image, backend, tables, &s->procedures, err);
 }
 
