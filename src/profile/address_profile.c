@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <base/fail.h>
+#include <base/saturate.h>
 #include <profile/instruction_map.h>
 
 void address_profile_free(address_profile *p)
@@ -15,8 +16,60 @@ void address_profile_free(address_profile *p)
 
 static void add(uint64_t *sum, uint64_t n)
 {
-    if (__builtin_add_overflow(*sum, n, sum))
-        *sum = UINT64_MAX;
+    *sum = saturating_add(*sum, n);
+}
+
+/* ------------------------------------------------------------------ order */
+
+static int range_order(const void *a, const void *b)
+{
+    const address_range *x = a, *y = b;
+    uint64_t p = samples_pair(x->begin_rva, x->last_rva),
+             q = samples_pair(y->begin_rva, y->last_rva);
+    return (p > q) - (p < q);
+}
+
+static int branch_order(const void *a, const void *b)
+{
+    const address_branch *x = a, *y = b;
+    uint64_t p = samples_pair(x->from_rva, x->to_rva), q = samples_pair(y->from_rva, y->to_rva);
+    return (p > q) - (p < q);
+}
+
+static void sort_ranges(address_profile *p)
+{
+    size_t kept = 0;
+    if (p->range_count == 0)
+        return;
+    qsort(p->ranges, p->range_count, sizeof *p->ranges, range_order);
+    for (size_t i = 1; i < p->range_count; i++) {
+        if (range_order(&p->ranges[i], &p->ranges[kept]) == 0)
+            add(&p->ranges[kept].count, p->ranges[i].count);
+        else
+            p->ranges[++kept] = p->ranges[i];
+    }
+    p->range_count = kept + 1;
+}
+
+static void sort_branches(address_profile *p)
+{
+    size_t kept = 0;
+    if (p->branch_count == 0)
+        return;
+    qsort(p->branches, p->branch_count, sizeof *p->branches, branch_order);
+    for (size_t i = 1; i < p->branch_count; i++) {
+        if (branch_order(&p->branches[i], &p->branches[kept]) == 0)
+            add(&p->branches[kept].count, p->branches[i].count);
+        else
+            p->branches[++kept] = p->branches[i];
+    }
+    p->branch_count = kept + 1;
+}
+
+void address_profile_sort(address_profile *p)
+{
+    sort_ranges(p);
+    sort_branches(p);
 }
 
 /* ------------------------------------------------------------------ ranges */
@@ -66,23 +119,13 @@ static spgo_code take_ranges(const samples_program *program, instruction_map *m,
 
 /* ------------------------------------------------------------------ branches */
 
-/* Where a branch into a thunk arrives in the end. */
-static uint32_t through_thunk(instruction_map *m, uint32_t to_rva)
-{
-    const symbol_procedure *p = instruction_map_procedure(m, to_rva);
-    bool enters_thunk = p && (p->flags & SYMBOL_THUNK) && p->entry_rva == to_rva &&
-                        p->thunk_target_rva != UINT32_MAX;
-    return enters_thunk ? p->thunk_target_rva : to_rva;
-}
-
 static bool leaves_thunk(instruction_map *m, uint32_t from_rva)
 {
     const symbol_procedure *p = instruction_map_procedure(m, from_rva);
     return p && (p->flags & SYMBOL_THUNK) && p->thunk_target_rva != UINT32_MAX;
 }
 
-static void check_ends(instruction_map *m, code_decoder *d, const address_branch *b,
-                       address_tally *tally)
+static void check_ends(symbols *s, code_decoder *d, const address_branch *b, address_tally *tally)
 {
     if (b->from_rva == SPGO_SPT_OUTSIDE)
         return;
@@ -90,12 +133,12 @@ static void check_ends(instruction_map *m, code_decoder *d, const address_branch
     if (!code_is_transfer(in.kind))
         add(&tally->source_mismatch_hits, b->count);
     else if (in.has_target && b->to_rva != SPGO_SPT_OUTSIDE &&
-             through_thunk(m, in.target_rva) != b->to_rva)
+             symbols_past_thunk(s, in.target_rva) != b->to_rva)
         add(&tally->target_mismatch_hits, b->count);
 }
 
 /* False: it is no branch of this program's procedures. */
-static bool take_branch(instruction_map *m, code_decoder *d, address_branch *b,
+static bool take_branch(symbols *s, instruction_map *m, code_decoder *d, address_branch *b,
                         address_tally *tally)
 {
     add(&tally->branch_hits, b->count);
@@ -109,39 +152,17 @@ static bool take_branch(instruction_map *m, code_decoder *d, address_branch *b,
     }
     if (b->from_rva != SPGO_SPT_OUTSIDE && leaves_thunk(m, b->from_rva))
         return false;
-    uint32_t body_rva = through_thunk(m, b->to_rva);
+    uint32_t body_rva = symbols_past_thunk(s, b->to_rva);
     if (body_rva != b->to_rva)
         add(&tally->thunk_hits, b->count);
     b->to_rva = body_rva;
-    check_ends(m, d, b, tally);
+    check_ends(s, d, b, tally);
     return true;
 }
 
-static int compare_branches(const void *pa, const void *pb)
-{
-    const address_branch *a = pa, *b = pb;
-    uint64_t key_a = samples_pair(a->from_rva, a->to_rva);
-    uint64_t key_b = samples_pair(b->from_rva, b->to_rva);
-    return (key_a > key_b) - (key_a < key_b);
-}
-
-/* Ends that were replaced can have made some alike. */
-static void join_branches(address_profile *p)
-{
-    size_t kept = 0;
-    if (p->branch_count > 0)
-        qsort(p->branches, p->branch_count, sizeof *p->branches, compare_branches);
-    for (size_t i = 0; i < p->branch_count; i++) {
-        if (kept > 0 && compare_branches(&p->branches[kept - 1], &p->branches[i]) == 0)
-            add(&p->branches[kept - 1].count, p->branches[i].count);
-        else
-            p->branches[kept++] = p->branches[i];
-    }
-    p->branch_count = kept;
-}
-
-static spgo_code take_branches(const samples_program *program, instruction_map *m, code_decoder *d,
-                               address_profile *out, address_tally *tally, spgo_error *err)
+static spgo_code take_branches(const samples_program *program, symbols *s, instruction_map *m,
+                               code_decoder *d, address_profile *out, address_tally *tally,
+                               spgo_error *err)
 {
     size_t n;
     counts_slot *sorted = counts_sorted_by_key(&program->arcs, &n);
@@ -153,11 +174,11 @@ static spgo_code take_branches(const samples_program *program, instruction_map *
     for (size_t i = 0; i < n; i++) {
         address_branch b = {(uint32_t)(sorted[i].key >> 32), (uint32_t)sorted[i].key,
                             sorted[i].count};
-        if (take_branch(m, d, &b, tally))
+        if (take_branch(s, m, d, &b, tally))
             out->branches[out->branch_count++] = b;
     }
     free(sorted);
-    join_branches(out);
+    sort_branches(out); /* ends that were replaced can have made some alike */
     return SPGO_OK;
 }
 
@@ -169,7 +190,7 @@ spgo_code address_profile_from_branches(const samples_program *program, symbols 
     SPGO_TRY(instruction_map_new(s, d, &m, err));
     spgo_code code = take_ranges(program, m, out, tally, err);
     if (code == SPGO_OK)
-        code = take_branches(program, m, d, out, tally, err);
+        code = take_branches(program, s, m, d, out, tally, err);
     instruction_map_free(m);
     if (code != SPGO_OK)
         address_profile_free(out);

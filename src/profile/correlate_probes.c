@@ -287,12 +287,12 @@ static bool add_probe(by_probes *b, size_t i)
     const pseudoprobe *p = &b->probes.probes[i];
     uint32_t node = node_of(b, p->node);
     if (node == TREE_NONE) {
-        b->tally->samples_without_line = correlate_add(b->tally->samples_without_line, b->hits[i]);
+        b->tally->samples_without_line = saturating_add(b->tally->samples_without_line, b->hits[i]);
         return !b->tree.failed;
     }
     tree_node *n = &b->tree.nodes[node];
-    n->total = correlate_add(n->total, b->hits[i]);
-    b->tally->samples_used = correlate_add(b->tally->samples_used, b->hits[i]);
+    n->total = saturating_add(n->total, b->hits[i]);
+    b->tally->samples_used = saturating_add(b->tally->samples_used, b->hits[i]);
     if (!n->function)
         return true;
     const symbol_procedure *procedure =
