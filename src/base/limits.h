@@ -8,6 +8,7 @@ enum {
     LIMIT_PERFDATA_EXPANSION = 64,     /* see LIMIT_PERFDATA_EXPANDED_BYTES */
     LIMIT_SAMPLEPROF_EXPANSION = 64,   /* see LIMIT_SAMPLEPROF_EXPANDED_BYTES */
     LIMIT_INLINE_DEPTH = 1024,         /* callees inlined into each other, of one function */
+    LIMIT_SPD_NESTING = 128,           /* callees inlined into each other, of one block of an SPD */
     LIMIT_SOURCES = 1024,              /* counters of a trace that are told apart */
     LIMIT_STACK_FRAMES = 4096,         /* frames of one call stack */
     LIMIT_BRANCHES = 4096,             /* branch records of one sample */
