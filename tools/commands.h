@@ -8,6 +8,7 @@ int cmd_fold(int argc, char **argv);
 int cmd_merge(int argc, char **argv);
 int cmd_overlap(int argc, char **argv);
 int cmd_profile(int argc, char **argv);
+int cmd_spddump(int argc, char **argv);
 int cmd_sptaggregate(int argc, char **argv);
 int cmd_sptdump(int argc, char **argv);
 int cmd_symbolize(int argc, char **argv);

@@ -23,6 +23,7 @@ static const struct command {
     {"merge", cmd_merge, "make one SPT file of several"},
     {"overlap", cmd_overlap, "tell how alike two sample profiles are"},
     {"profile", cmd_profile, "make the profile that a compiler takes of SPT files or traces"},
+    {"spddump", cmd_spddump, "show, compare or verify an SPD file"},
     {"sptaggregate", cmd_sptaggregate, "make an SPT file of traces"},
     {"sptdump", cmd_sptdump, "show, summarize or verify an SPT file"},
     {"symbolize", cmd_symbolize, "tell which functions and lines RVAs of an image come from"},
