@@ -1,7 +1,6 @@
 /* Real files, which the project does not carry: every byte is explained, every rule holds. */
 #include "test_data.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include <base/bytes.h>
@@ -136,7 +135,7 @@ static bool print_finding(void *ctx, const spd_finding *f)
 static void all_rules_hold(void **state)
 {
     (void)state;
-    static const uint64_t notes[FILE_COUNT] = {0};
+    static const uint64_t notes[FILE_COUNT] = {0, 0, 2, 22, 0};
     for (size_t i = 0; i < FILE_COUNT; i++) {
         spgo_span file;
         spd_verdict verdict;
