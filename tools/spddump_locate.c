@@ -5,10 +5,16 @@
 #include <base/reader.h>
 #include <format/pdb/msf.h>
 #include <format/pdb/pdb.h>
+#include <spgo/spt.h>
 
 static bool is_spd(spgo_span s)
 {
     return s.len >= 4 && load_u32(s.ptr) == SPD_SIGNATURE;
+}
+
+static bool is_spt(spgo_span s)
+{
+    return s.len >= 4 && load_u32(s.ptr) == SPGO_SPT_SIGNATURE;
 }
 
 static spgo_code not_found(spgo_error *err, const char *kind)
@@ -68,6 +74,11 @@ spgo_code spddump_locate(spgo_span input, arena *mem, spgo_span *spd_bytes, uint
         *at = is_view ? (uint64_t)(spd_bytes->ptr - input.ptr) : SPGO_NO_OFFSET;
         return SPGO_OK;
     }
+    if (!input.len)
+        return spgo_fail(err, SPGO_TRUNCATED, "spddump", 0, "the file is empty");
+    if (is_spt(input))
+        return spgo_fail(err, SPGO_MISMATCH, "spddump", 0,
+                         "this is an SPT file, a trace; sptdump shows it");
     if (!spd_find(input, 0, at, &size))
         return not_found(err, "file");
     *spd_bytes = (spgo_span){input.ptr + *at, (size_t)size};

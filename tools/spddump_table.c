@@ -6,7 +6,7 @@
 
 #include <base/text.h>
 
-enum { WORD_WIDTH = 10 };
+enum { WORD_WIDTH = 9 };
 
 static void put_spaces(out *o, size_t n)
 {

@@ -112,13 +112,13 @@ static void text_field(out *o, const header_field *f)
 {
     char value[24];
     snprintf(value, sizeof value, f->is_hex ? "0x%" PRIx64 : "%" PRIu64, f->value);
-    out_printf(o, "header      %-20s  %20s  %s\n", f->name, value, f->meaning);
+    out_printf(o, "header     %-20s  %20s  %s\n", f->name, value, f->meaning);
 }
 
 static void show_fields(spddump *d, const header_field *f, size_t count)
 {
     if (!d->w.is_json) {
-        out_text(d->w.o, "# header    field                                value  meaning\n");
+        out_text(d->w.o, "# header   field                                value  meaning\n");
         for (size_t i = 0; i < count; i++)
             text_field(d->w.o, &f[i]);
         return;
