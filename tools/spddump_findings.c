@@ -1,6 +1,7 @@
 /* spddump: findings, and the parts of a file that are data of unknown meaning. */
 #include "spddump_print.h"
 
+#include <base/bytes.h>
 #include <base/text.h>
 
 enum { OFFSET_DIGITS = 8 };
@@ -89,12 +90,13 @@ static void show_bytes(spddump *d, spgo_span part, const char *place)
 
 static void show_word(spddump *d, uint64_t offset, uint32_t word, const char *place)
 {
-    enum { WORD_SIZE = 4, WORD_DIGITS = 8 };
+    uint8_t stored[sizeof word];
+    store_u32(stored, word);
     table_open(&d->w, &data_table);
     cell_offset(d, offset);
-    cell_u64(&d->w, WORD_SIZE);
+    cell_u64(&d->w, sizeof word);
     cell_text(&d->w, place);
-    cell_hex(&d->w, word, WORD_DIGITS);
+    cell_bytes(&d->w, (spgo_span){stored, sizeof stored});
     table_close(&d->w);
 }
 
@@ -108,8 +110,10 @@ void spddump_data(spddump *d)
     show_bytes(d, doc->gap_names, "names-end");
     for (size_t i = 0; i < doc->module_count; i++) {
         const spd_module *m = &doc->modules[i];
-        show_word(d, m->offset + 0x18, m->word_18, "module-word-18");
-        show_word(d, m->offset + 0x20, m->word_20, "module-word-20");
+        if (!m->raw.ptr) {
+            show_word(d, m->offset + 0x18, m->word_18, "module-word-18");
+            show_word(d, m->offset + 0x20, m->word_20, "module-word-20");
+        }
         show_bytes(d, m->gap_header, "module-header");
         show_bytes(d, m->gap_table, "table-end");
         show_bytes(d, m->data_rest.len ? m->data_rest : (spgo_span){NULL, 0}, "data-rest");

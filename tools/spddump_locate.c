@@ -46,7 +46,7 @@ static spgo_code locate_in_pdb(spgo_span input, arena *mem, spgo_span *spd_bytes
     SPGO_TRY(msf_open(input, 0, mem, &m, &ignored, err));
     for (uint32_t i = 0; i < m.stream_count; i++) {
         uint64_t at, size;
-        bool found;
+        bool found = false;
         if (msf_stream_size(&m, i) == UINT32_MAX || m.streams[i].fault != SPGO_OK)
             continue;
         SPGO_TRY(search_stream(&m, i, &at, &size, &found, err));

@@ -15,12 +15,12 @@ static void put_spaces(out *o, size_t n)
     o->len += n;
 }
 
-static const table_column *column(const table_out *w)
+static inline const table_column *column(const table_out *w)
 {
     return &w->t->columns[w->column];
 }
 
-static bool is_last(const table_out *w)
+static inline bool is_last(const table_out *w)
 {
     return w->column + 1 == TABLE_COLUMNS_MAX || !w->t->columns[w->column + 1].name;
 }
@@ -42,11 +42,30 @@ static void after(table_out *w, size_t len)
     w->column++;
 }
 
+/* Room for a text of this length among the blanks of its column, whose writing it ends. Cells are
+ * what a dump is made of: more blanks are written than are needed, as that is quicker. */
+static inline char *place(table_out *w, size_t len)
+{
+    static const char blanks[] = "                                                ";
+    enum { GAP = 2, BLANKS = sizeof blanks - 1 };
+    int width = column(w)->width;
+    size_t columns = (size_t)(width < 0 ? -width : width);
+    size_t pad = len < columns ? columns - len : 0;
+    char *p = out_room(w->o, BLANKS + len);
+    memcpy(p, blanks, BLANKS);
+    p += GAP;
+    if (width >= 0)
+        p += pad;
+    else if (is_last(w))
+        pad = 0;
+    w->o->len += GAP + pad + len;
+    w->column++;
+    return p;
+}
+
 static void put_word(table_out *w, const char *text, size_t len)
 {
-    before(w, len);
-    out_bytes(w->o, text, len);
-    after(w, len);
+    memcpy(place(w, len), text, len);
 }
 
 /* ------------------------------------------------------------------ rows */
@@ -108,44 +127,55 @@ static bool in_json(table_out *w)
     return w->is_json;
 }
 
+static unsigned count_digits(uint64_t v)
+{
+    unsigned n = 1;
+    for (; v >= 1000; v /= 1000)
+        n += 3;
+    return n + (v >= 10) + (v >= 100);
+}
+
+static void put_digits(char *p, unsigned n, uint64_t v)
+{
+    for (; v > UINT32_MAX; v /= 10)
+        p[--n] = (char)('0' + v % 10);
+    for (uint32_t low = (uint32_t)v; n > 0; low /= 10)
+        p[--n] = (char)('0' + low % 10);
+}
+
 void cell_u64(table_out *w, uint64_t v)
 {
     if (in_json(w)) {
         json_u64(&w->j, v);
         return;
     }
-    char text[20];
-    char *p = text + sizeof text;
-    do
-        *--p = (char)('0' + v % 10);
-    while ((v /= 10) != 0);
-    put_word(w, p, (size_t)(text + sizeof text - p));
+    unsigned n = count_digits(v);
+    put_digits(place(w, n), n, v);
 }
 
-static size_t hex_text(char text[16], uint64_t v, int digits)
+static void put_hex(char *p, uint64_t v, int digits)
 {
     for (int i = digits; i-- > 0; v >>= 4)
-        text[i] = "0123456789abcdef"[v & 15];
-    return (size_t)digits;
+        p[i] = "0123456789abcdef"[v & 15];
 }
 
 void cell_hex(table_out *w, uint64_t v, int digits)
 {
-    char text[16];
     if (in_json(w))
         json_u64(&w->j, v);
     else
-        put_word(w, text, hex_text(text, v, digits));
+        put_hex(place(w, (size_t)digits), v, digits);
 }
 
 void cell_id(table_out *w, uint64_t v, int digits)
 {
     char text[16];
-    size_t len = hex_text(text, v, digits);
-    if (in_json(w))
-        json_str(&w->j, (spgo_str){text, len});
-    else
-        put_word(w, text, len);
+    if (in_json(w)) {
+        put_hex(text, v, digits);
+        json_str(&w->j, (spgo_str){text, (size_t)digits});
+    } else {
+        put_hex(place(w, (size_t)digits), v, digits);
+    }
 }
 
 /* Per cent with two decimals. */

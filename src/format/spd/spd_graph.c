@@ -7,47 +7,48 @@
 
 #include <base/limits.h>
 
-/* A block of the graph, or of something inlined, as its fixed part counts what follows. */
-typedef struct block_parts {
-    uint32_t edge_count, range_count, call_count, inline_bytes;
-} block_parts;
+/* Records of one size: the bytes of all of them, NULL when there are none or too few. */
+static const uint8_t *take_records(reader *r, uint32_t count, size_t size)
+{
+    size_t n = reader_count(r, count, size);
+    return n ? reader_take(r, n * size) : NULL;
+}
 
 static spd_range *read_ranges(spd_blob_reader *b, reader *r, uint32_t count)
 {
-    size_t n = reader_count(r, count, SPD_RANGE_SIZE);
-    spd_range *ranges = spd_room(b, n, sizeof *ranges);
-    for (size_t i = 0; ranges && i < n; i++) {
-        ranges[i].offset = reader_u32(r);
-        ranges[i].length_word = reader_u32(r);
-    }
+    const uint8_t *p = take_records(r, count, SPD_RANGE_SIZE);
+    spd_range *ranges = p ? spd_room(b, count, sizeof *ranges) : NULL;
+    for (uint32_t i = 0; ranges && i < count; i++, p += SPD_RANGE_SIZE)
+        ranges[i] = (spd_range){.offset = load_u32(p), .length_word = load_u32(p + 4)};
     return ranges;
 }
 
-static void read_site(reader *r, spd_site *site)
+static spd_site load_site(const uint8_t *p)
 {
-    site->place_word = reader_u32(r);
-    site->ordinal_word = reader_u32(r);
+    return (spd_site){.place_word = load_u32(p), .ordinal_word = load_u32(p + 4)};
 }
 
 static spd_site *read_sites(spd_blob_reader *b, reader *r, uint32_t count)
 {
-    size_t n = reader_count(r, count, SPD_SITE_SIZE);
-    spd_site *sites = spd_room(b, n, sizeof *sites);
-    for (size_t i = 0; sites && i < n; i++)
-        read_site(r, &sites[i]);
+    const uint8_t *p = take_records(r, count, SPD_SITE_SIZE);
+    spd_site *sites = p ? spd_room(b, count, sizeof *sites) : NULL;
+    for (uint32_t i = 0; sites && i < count; i++, p += SPD_SITE_SIZE)
+        sites[i] = load_site(p);
     return sites;
 }
 
 static spd_indirect *read_indirects(spd_blob_reader *b, reader *r, uint32_t count)
 {
-    size_t n = reader_count(r, count, SPD_INDIRECT_SIZE);
-    spd_indirect *indirects = spd_room(b, n, sizeof *indirects);
-    for (size_t i = 0; indirects && i < n; i++) {
-        read_site(r, &indirects[i].site);
-        indirects[i].total = reader_u64(r);
+    enum { TOTAL = 8, TARGETS = 16, TARGET_SIZE = 16 };
+    const uint8_t *p = take_records(r, count, SPD_INDIRECT_SIZE);
+    spd_indirect *indirects = p ? spd_room(b, count, sizeof *indirects) : NULL;
+    for (uint32_t i = 0; indirects && i < count; i++, p += SPD_INDIRECT_SIZE) {
+        indirects[i].site = load_site(p);
+        indirects[i].total = load_u64(p + TOTAL);
         for (unsigned t = 0; t < SPD_TARGETS; t++) {
-            indirects[i].targets[t].hash = reader_u64(r);
-            indirects[i].targets[t].count = reader_u64(r);
+            const uint8_t *target = p + TARGETS + t * TARGET_SIZE;
+            indirects[i].targets[t] =
+                (spd_target){.hash = load_u64(target), .count = load_u64(target + 8)};
         }
     }
     return indirects;
@@ -60,16 +61,18 @@ static spd_instance *read_instances(spd_blob_reader *b, reader *r, unsigned dept
 static bool read_inline_block(spd_blob_reader *b, reader *r, unsigned depth,
                               spd_inline_block *block)
 {
-    block->id = reader_u32(r);
-    block->flags = reader_u16(r);
-    block->number = reader_u16(r);
-    block->instruction_count = reader_u32(r);
-    block->range_count = reader_u32(r);
-    block->site_count = reader_u32(r);
-    uint32_t nested_bytes = reader_u32(r);
+    const uint8_t *p = reader_take(r, SPD_INLINE_BLOCK_SIZE);
+    if (p) {
+        block->id = load_u32(p);
+        block->flags = load_u16(p + 0x04);
+        block->number = load_u16(p + 0x06);
+        block->instruction_count = load_u32(p + 0x08);
+        block->range_count = load_u32(p + 0x0c);
+        block->site_count = load_u32(p + 0x10);
+    }
     block->ranges = read_ranges(b, r, block->range_count);
     block->sites = read_sites(b, r, block->site_count);
-    reader nested = reader_sub(r, nested_bytes);
+    reader nested = reader_sub(r, p ? load_u32(p + 0x14) : 0);
     if (!spd_sound(b, r, "a block of an inlined function reaches behind its end"))
         return false;
     block->instances = read_instances(b, &nested, depth, &block->instance_count);
@@ -140,49 +143,38 @@ static spd_instance *read_instances(spd_blob_reader *b, reader *r, unsigned dept
 
 /* ------------------------------------------------------------------ blocks */
 
-static void read_edges(reader *r, spd_edge *edges, uint32_t count)
+/* Their targets are offsets so far: resolve_edges. */
+static spd_edge *read_edges(spd_blob_reader *b, reader *r, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        edges[i].target = reader_u32(r); /* an offset so far: resolve_edges */
-        edges[i].count = reader_u64(r);
-        edges[i].flags = reader_u32(r);
-    }
-}
-
-static block_parts read_block_head(reader *r, spd_block *block, uint32_t *id)
-{
-    block_parts parts;
-    block->offset = reader_offset(r);
-    *id = reader_u32(r);
-    block->flags = reader_u16(r);
-    block->number = reader_u16(r);
-    block->count = reader_u64(r);
-    block->instruction_count = reader_u32(r);
-    parts.edge_count = reader_u32(r);
-    parts.range_count = reader_u32(r);
-    parts.call_count = reader_u32(r);
-    parts.inline_bytes = reader_u32(r);
-    return parts;
+    const uint8_t *p = take_records(r, count, SPD_EDGE_SIZE);
+    spd_edge *edges = p ? spd_room(b, count, sizeof *edges) : NULL;
+    for (uint32_t i = 0; edges && i < count; i++, p += SPD_EDGE_SIZE)
+        edges[i] = (spd_edge){
+            .target = load_u32(p), .count = load_u64(p + 0x04), .flags = load_u32(p + 0x0c)};
+    return edges;
 }
 
 static bool read_block(spd_blob_reader *b, reader *r, spd_block *block, uint32_t expected_id)
 {
-    uint32_t id;
-    block_parts parts = read_block_head(r, block, &id);
-    block->edge_count = parts.edge_count;
-    block->range_count = parts.range_count;
-    block->indirect_count = parts.call_count;
-    block->ranges = read_ranges(b, r, parts.range_count);
-    block->indirects = read_indirects(b, r, parts.call_count);
-    reader inlined = reader_sub(r, parts.inline_bytes);
-    size_t edge_count = reader_count(r, parts.edge_count, SPD_EDGE_SIZE);
+    block->offset = reader_offset(r);
+    const uint8_t *p = reader_take(r, SPD_BLOCK_SIZE);
+    if (!p)
+        return spd_sound(b, r, "a block reaches behind the flow graph");
+    block->flags = load_u16(p + 0x04);
+    block->number = load_u16(p + 0x06);
+    block->count = load_u64(p + 0x08);
+    block->instruction_count = load_u32(p + 0x10);
+    block->edge_count = load_u32(p + 0x14);
+    block->range_count = load_u32(p + 0x18);
+    block->indirect_count = load_u32(p + 0x1c);
+    block->ranges = read_ranges(b, r, block->range_count);
+    block->indirects = read_indirects(b, r, block->indirect_count);
+    reader inlined = reader_sub(r, load_u32(p + 0x20));
+    block->edges = read_edges(b, r, block->edge_count);
     if (!spd_sound(b, r, "a block reaches behind the flow graph"))
         return false;
-    if (id != expected_id)
+    if (load_u32(p) != expected_id)
         return spd_misfit(b, block->offset, "the ids of the blocks are not 1, 2, 3, ...");
-    block->edges = spd_room(b, edge_count, sizeof *block->edges);
-    if (block->edges)
-        read_edges(r, block->edges, block->edge_count);
     block->instances = read_instances(b, &inlined, 0, &block->instance_count);
     return !b->no_memory && !b->misfit;
 }

@@ -201,8 +201,10 @@ static void check_code(verifier *v, const spd_module *m)
 
 static void check_module_words(verifier *v, const spd_module *m)
 {
-    spd_check_word(v, v->doc->origin, "word 04 of a module in the list", m->list_word_04, 0);
-    spd_check_word(v, v->doc->origin, "word 08 of a module in the list", m->list_word_08, 0);
+    uint64_t list = v->doc->origin + SPD_HEADER_SIZE + v->doc->gap_header.len;
+    uint64_t entry = list + (uint64_t)(m - v->doc->modules) * SPD_LIST_ENTRY_SIZE;
+    spd_check_word(v, entry + 0x04, "word 04 of a module in the list", m->list_word_04, 0);
+    spd_check_word(v, entry + 0x08, "word 08 of a module in the list", m->list_word_08, 0);
     spd_check_word(v, m->offset + 0x18, "module word 18", m->word_18, 0);
     spd_check_word(v, m->offset + 0x20, "module word 20", m->word_20, 0);
     if (m->flags != MODULE_FLAGS_NEW && m->flags != MODULE_FLAGS_FILLED)
@@ -265,7 +267,8 @@ static spgo_code check_document(verifier *v, spgo_error *err)
                    "%" PRIu64 " more findings of reading the file were not kept", more);
     }
     check_header_words(v);
-    SPGO_TRY(check_totals(v, err));
+    if (!doc->damage_total) /* else they count what cannot be read */
+        SPGO_TRY(check_totals(v, err));
     SPGO_TRY(make_room(v, err));
     for (size_t i = 0; i < doc->module_count && !v->stopped; i++)
         SPGO_TRY(check_module(v, &doc->modules[i], err));

@@ -12,18 +12,29 @@ static void end_part(bytes *out, size_t size_at, size_t start)
         bytes_set_u32(out, size_at, (uint32_t)(out->len - start));
 }
 
+/* Room for n records at the end, which the caller fills; NULL when there is no memory. */
+static uint8_t *append(bytes *out, size_t n, size_t size)
+{
+    if (!bytes_reserve(out, n * size))
+        return NULL;
+    uint8_t *p = out->ptr + out->len;
+    out->len += n * size;
+    return p;
+}
+
 static void write_ranges(bytes *out, const spd_range *ranges, uint32_t count)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        bytes_u32(out, ranges[i].offset);
-        bytes_u32(out, ranges[i].length_word);
+    uint8_t *p = append(out, count, SPD_RANGE_SIZE);
+    for (uint32_t i = 0; p && i < count; i++, p += SPD_RANGE_SIZE) {
+        store_u32(p, ranges[i].offset);
+        store_u32(p + 4, ranges[i].length_word);
     }
 }
 
-static void write_site(bytes *out, const spd_site *site)
+static void store_site(uint8_t *p, const spd_site *site)
 {
-    bytes_u32(out, site->place_word);
-    bytes_u32(out, site->ordinal_word);
+    store_u32(p, site->place_word);
+    store_u32(p + 4, site->ordinal_word);
 }
 
 static bool write_instance(bytes *out, const spd_instance *instance, unsigned depth);
@@ -42,20 +53,24 @@ static bool write_instances(bytes *out, const spd_instance *instances, uint32_t 
 
 static bool write_inline_block(bytes *out, const spd_inline_block *block, unsigned depth)
 {
-    bytes_u32(out, block->id);
-    bytes_u16(out, block->flags);
-    bytes_u16(out, block->number);
-    bytes_u32(out, block->instruction_count);
-    bytes_u32(out, block->range_count);
-    bytes_u32(out, block->site_count);
-    size_t size_at = out->len;
-    bytes_u32(out, 0);
+    enum { NESTED_BYTES = 0x14 };
+    size_t head = out->len;
+    uint8_t *p = append(out, 1, SPD_INLINE_BLOCK_SIZE);
+    if (p) {
+        store_u32(p, block->id);
+        store_u16(p + 0x04, block->flags);
+        store_u16(p + 0x06, block->number);
+        store_u32(p + 0x08, block->instruction_count);
+        store_u32(p + 0x0c, block->range_count);
+        store_u32(p + 0x10, block->site_count);
+    }
     write_ranges(out, block->ranges, block->range_count);
-    for (uint32_t i = 0; i < block->site_count; i++)
-        write_site(out, &block->sites[i]);
+    p = append(out, block->site_count, SPD_SITE_SIZE);
+    for (uint32_t i = 0; p && i < block->site_count; i++, p += SPD_SITE_SIZE)
+        store_site(p, &block->sites[i]);
     size_t start = out->len;
     bool ok = write_instances(out, block->instances, block->instance_count, depth);
-    end_part(out, size_at, start);
+    end_part(out, head + NESTED_BYTES, start);
     return ok;
 }
 
@@ -76,40 +91,50 @@ static bool write_instance(bytes *out, const spd_instance *instance, unsigned de
 
 static void write_indirects(bytes *out, const spd_block *block)
 {
-    for (uint32_t i = 0; i < block->indirect_count; i++) {
+    enum { TOTAL = 8, TARGETS = 16, TARGET_SIZE = 16 };
+    uint8_t *p = append(out, block->indirect_count, SPD_INDIRECT_SIZE);
+    for (uint32_t i = 0; p && i < block->indirect_count; i++, p += SPD_INDIRECT_SIZE) {
         const spd_indirect *call = &block->indirects[i];
-        write_site(out, &call->site);
-        bytes_u64(out, call->total);
+        store_site(p, &call->site);
+        store_u64(p + TOTAL, call->total);
         for (unsigned t = 0; t < SPD_TARGETS; t++) {
-            bytes_u64(out, call->targets[t].hash);
-            bytes_u64(out, call->targets[t].count);
+            store_u64(p + TARGETS + t * TARGET_SIZE, call->targets[t].hash);
+            store_u64(p + TARGETS + t * TARGET_SIZE + 8, call->targets[t].count);
         }
     }
 }
 
-/* Edges hold the index of their target until all blocks have a place: link_edges. */
+/* Their targets come when all blocks have a place: link_edges. */
+static void write_edges(bytes *out, const spd_block *block)
+{
+    uint8_t *p = append(out, block->edge_count, SPD_EDGE_SIZE);
+    for (uint32_t i = 0; p && i < block->edge_count; i++, p += SPD_EDGE_SIZE) {
+        store_u64(p + 0x04, block->edges[i].count);
+        store_u32(p + 0x0c, block->edges[i].flags);
+    }
+}
+
 static bool write_block(bytes *out, const spd_block *block, uint32_t id)
 {
-    bytes_u32(out, id);
-    bytes_u16(out, block->flags);
-    bytes_u16(out, block->number);
-    bytes_u64(out, block->count);
-    bytes_u32(out, block->instruction_count);
-    bytes_u32(out, block->edge_count);
-    bytes_u32(out, block->range_count);
-    bytes_u32(out, block->indirect_count);
-    size_t size_at = out->len;
-    bytes_u32(out, 0);
+    enum { INLINE_BYTES = 0x20 };
+    size_t head = out->len;
+    uint8_t *p = append(out, 1, SPD_BLOCK_SIZE);
+    if (p) {
+        store_u32(p, id);
+        store_u16(p + 0x04, block->flags);
+        store_u16(p + 0x06, block->number);
+        store_u64(p + 0x08, block->count);
+        store_u32(p + 0x10, block->instruction_count);
+        store_u32(p + 0x14, block->edge_count);
+        store_u32(p + 0x18, block->range_count);
+        store_u32(p + 0x1c, block->indirect_count);
+    }
     write_ranges(out, block->ranges, block->range_count);
     write_indirects(out, block);
     size_t start = out->len;
     bool ok = write_instances(out, block->instances, block->instance_count, 0);
-    end_part(out, size_at, start);
-    for (uint32_t i = 0; i < block->edge_count; i++) {
-        bytes_u32(out, block->edges[i].target);
-        bytes_u64(out, block->edges[i].count);
-        bytes_u32(out, block->edges[i].flags);
-    }
+    end_part(out, head + INLINE_BYTES, start);
+    write_edges(out, block);
     return ok;
 }
 
