@@ -42,7 +42,7 @@ def output_of(*argv, **options):
 
 def check_files(prefix):
     man = os.path.join(os.path.dirname(__file__), "..", "..", "doc", "man")
-    wanted = [f"bin/{tool}" for tool in ("spgo", "sptdump", "sptaggregate")]
+    wanted = [f"bin/{tool}" for tool in ("spgo", "sptdump", "sptaggregate", "spddump")]
     wanted += [f"share/man/man1/{page}" for page in os.listdir(man)]
     wanted += ["include/spgo/spt.h", "share/doc/OpenSPGO/LICENSE"]
     missing = [name for name in wanted if not os.path.isfile(os.path.join(prefix, name))]
@@ -50,7 +50,7 @@ def check_files(prefix):
 
 
 def check_tools(prefix, version):
-    for tool in ("spgo", "sptdump", "sptaggregate"):
+    for tool in ("spgo", "sptdump", "sptaggregate", "spddump"):
         said = output_of(os.path.join(prefix, "bin", tool), "--version")
         assert version in said, f"{tool} --version: {said}"
 
