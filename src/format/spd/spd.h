@@ -271,8 +271,8 @@ typedef struct spd {
 /*
  * Reads the SPD in `file`, whose bytes must stay in place until spd_free. origin: where it begins
  * in the file it is in, for offsets. Fails with SPGO_TRUNCATED (shorter than its header),
- * SPGO_CORRUPT (no signature), SPGO_LIMIT or SPGO_NOMEM, and then *out is NULL; everything else
- * that is wrong is a finding.
+ * SPGO_CORRUPT (no signature) or SPGO_NOMEM, and then *out is NULL; everything else that is wrong
+ * is a finding.
  */
 spgo_code spd_open(spgo_span file, uint64_t origin, spd **out, spgo_error *err);
 

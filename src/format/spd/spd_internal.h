@@ -25,7 +25,7 @@ SPGO_PRINTF(5, 6)
 void spd_note(spd *doc, spd_severity severity, const char *rule, uint64_t offset, const char *fmt,
               ...);
 
-/* Fails with SPGO_NOMEM or, when the document's budget is spent, SPGO_LIMIT. */
+/* Fails with SPGO_NOMEM. */
 spgo_code spd_no_room(spgo_error *err);
 
 /* The blob in `stored`, which begins at file offset `offset`, into f. What cannot be understood is

@@ -26,7 +26,7 @@ typedef struct module_reader {
     spgo_span bytes;
     module_layout at;
     uint32_t *name_offs, *blob_offs; /* as stored, per function */
-    uint64_t name_allowance;         /* bytes that names may still have together */
+    uint64_t name_allowance;         /* bytes that may still be looked at for names */
 } module_reader;
 
 static part read_part(reader *r)
@@ -149,8 +149,9 @@ static void read_name(module_reader *r, uint64_t slot_off, spd_function *f)
     reader_seek(&s, f->name_off);
     if (reader_left(&s) > r->name_allowance)
         s.len = s.pos + (size_t)r->name_allowance;
+    size_t left = reader_left(&s);
     f->name = reader_cstr(&s);
-    r->name_allowance -= f->name.len;
+    r->name_allowance -= s.code == SPGO_OK ? f->name.len : left;
     if (s.code == SPGO_OK)
         return;
     f->name = (spgo_str){"", 0};

@@ -129,8 +129,9 @@ static void keep_raw(spd *doc, spgo_span file)
 
 /* ------------------------------------------------------------------ names */
 
-/* The name at byte `off` of the block of names. *allowance: bytes that names may still have
- * together, so that names that share their ends do not cost their number times their length. */
+/* The name at byte `off` of the block of names; NULL without memory. *allowance: bytes that may
+ * still be looked at, so that names that share their ends do not cost their number times their
+ * length. */
 static spgo_str read_name(spd *doc, spgo_span names, uint32_t off, uint64_t *allowance)
 {
     uint64_t names_off = doc->origin + (uint64_t)(names.ptr - doc->file.ptr);
@@ -138,10 +139,12 @@ static spgo_str read_name(spd *doc, spgo_span names, uint32_t off, uint64_t *all
     reader_seek(&r, off);
     if (reader_left(&r) > *allowance)
         r.len = r.pos + (size_t)*allowance;
+    size_t left = reader_left(&r);
     spgo_span utf16 = reader_utf16z(&r);
+    *allowance -= r.code == SPGO_OK ? utf16.len : left;
     if (r.code == SPGO_OK) {
-        *allowance -= utf16.len;
-        return text_from_utf16(doc->memory, utf16);
+        spgo_str name = text_from_utf16(doc->memory, utf16);
+        return utf16.len && !name.len ? (spgo_str){NULL, 0} : name;
     }
     spd_note(doc, SPD_DAMAGE, "names", names_off,
              "a name is at 0x%" PRIx32 " of the names and does not end in them; they are 0x%zx "
@@ -155,12 +158,15 @@ static spgo_code read_names(spd *doc, spgo_span file, const header_layout *at, s
     spgo_span names = {file.ptr + at->names_off, at->names_bytes};
     uint64_t names_off = doc->origin + at->names_off;
     uint32_t *made_offs = arena_push(doc->memory, doc->module_count, sizeof *made_offs);
-    if (!made_offs)
-        return spd_no_room(err);
     uint64_t allowance = SPD_SHARED_NAMES * (uint64_t)names.len;
     doc->image_name = read_name(doc, names, 0, &allowance);
-    for (size_t i = 0; i < doc->module_count; i++)
+    bool has_memory = made_offs && doc->image_name.ptr;
+    for (size_t i = 0; i < doc->module_count; i++) {
         doc->modules[i].name = read_name(doc, names, doc->modules[i].name_off, &allowance);
+        has_memory = has_memory && doc->modules[i].name.ptr;
+    }
+    if (!has_memory)
+        return spd_no_room(err);
     bytes made = {0};
     spd_write_names(doc, made_offs, &made);
     bool usual = made.len == names.len && !made.failed && !memcmp(made.ptr, names.ptr, names.len);
@@ -259,6 +265,9 @@ spgo_code spd_open(spgo_span file, uint64_t origin, spd **out, spgo_error *err)
     doc->origin = origin;
     doc->file = file;
     spgo_code code = read_file(doc, file, err);
+    bool is_one_lost = doc->finding_count < doc->finding_total;
+    if (code == SPGO_OK && is_one_lost && doc->finding_count < SPD_FINDINGS_KEPT)
+        code = spd_no_room(err);
     if (code != SPGO_OK) {
         spd_free(doc);
         return code;
