@@ -82,12 +82,35 @@ static void many_mutations(void **state)
     }
 }
 
+/* Names that have no end, or one end for all, must not cost their number times their length: there
+ * are 20,000 of a megabyte. */
+static void names_share_what_they_cost(void **state)
+{
+    (void)state;
+    enum { MODULES = 20000, NAMES_BYTES = 1 << 20 };
+    bytes b = built_bytes("small");
+    uint32_t names_off = SPD_HEADER_SIZE + MODULES * SPD_LIST_ENTRY_SIZE;
+    b.len = SPD_HEADER_SIZE;
+    bytes_set_u32(&b, 0x2c, MODULES);
+    bytes_set_u32(&b, 0x30, names_off);
+    bytes_set_u32(&b, 0x34, NAMES_BYTES);
+    bytes_set_u32(&b, 0x38, names_off + NAMES_BYTES);
+    bytes_fill(&b, 0, MODULES * SPD_LIST_ENTRY_SIZE);
+    bytes_fill(&b, 'n', NAMES_BYTES);
+    bytes_fill(&b, 0, (size_t)MODULES * SPD_MODULE_HEADER_SIZE);
+    try_bytes(b.ptr, b.len);
+    b.ptr[names_off + NAMES_BYTES - 1] = b.ptr[names_off + NAMES_BYTES - 2] = 0;
+    try_bytes(b.ptr, b.len);
+    bytes_free(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_prefix),
         cmocka_unit_test(every_bit),
         cmocka_unit_test(many_mutations),
+        cmocka_unit_test(names_share_what_they_cost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

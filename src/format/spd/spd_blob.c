@@ -159,8 +159,9 @@ spgo_code spd_read_blob(spd *doc, spgo_span stored, uint64_t offset, spd_functio
     f->blocks = NULL;
     f->emitted = NULL;
     f->call_count = f->block_count = f->emitted_count = 0;
+    char label[SPD_LABEL_SIZE];
     spd_note(doc, SPD_DAMAGE, "blob", b.misfit_off,
-             "the function of hash %016" PRIx64 " at 0x%" PRIx64 " cannot be read: %s",
-             f->blob_hash, offset, b.misfit);
+             "function %s at 0x%" PRIx64 " cannot be read: %s", spd_label(label, f), offset,
+             b.misfit);
     return SPGO_OK;
 }

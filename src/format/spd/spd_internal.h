@@ -28,10 +28,16 @@ void spd_note(spd *doc, spd_severity severity, const char *rule, uint64_t offset
 /* Fails with SPGO_NOMEM. */
 spgo_code spd_no_room(spgo_error *err);
 
-/* The blob in `stored`, which begins at file offset `offset`, into f. What cannot be understood is
+/* The blob in `stored`, which begins at file offset `offset`, into f, which has the values of its
+ * symbol already. What cannot be understood is
  * kept as f->raw with a finding; only memory makes this fail. */
 spgo_code spd_read_blob(spd *doc, spgo_span stored, uint64_t offset, spd_function *f,
                         spgo_error *err);
+
+/* How messages name a function: its name, or its hash. At most SPD_LABEL_SIZE bytes with the NUL,
+ * without characters that could steer a terminal. */
+enum { SPD_LABEL_SIZE = 72 };
+const char *spd_label(char text[SPD_LABEL_SIZE], const spd_function *f);
 
 /* Reading the inside of a blob: the first thing that does not fit ends it. */
 typedef struct spd_blob_reader {

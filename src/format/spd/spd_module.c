@@ -105,7 +105,8 @@ static size_t count_blobs(reader r)
     return count;
 }
 
-static spgo_code read_functions(module_reader *r, spgo_error *err)
+/* Where the functions are; what is in them comes when they have their names. */
+static spgo_code find_functions(module_reader *r, spgo_error *err)
 {
     spd_module *m = r->m;
     spgo_span data = slice(r->bytes, r->at.data.off, r->at.data.end);
@@ -117,12 +118,25 @@ static spgo_code read_functions(module_reader *r, spgo_error *err)
     if (!m->functions || !r->name_offs || !r->blob_offs)
         return spd_no_room(err);
     for (size_t i = 0; i < m->function_count; i++) {
-        uint64_t offset = reader_offset(&blobs);
+        m->functions[i].offset = reader_offset(&blobs);
         r->blob_offs[i] = (uint32_t)blobs.pos;
-        spgo_span blob = reader_bytes(&blobs, blob_size(&blobs));
-        SPGO_TRY(spd_read_blob(r->doc, blob, offset, &m->functions[i], err));
+        reader_skip(&blobs, blob_size(&blobs));
     }
     m->data_rest = reader_bytes(&blobs, reader_left(&blobs));
+    return SPGO_OK;
+}
+
+static spgo_code read_functions(module_reader *r, spgo_error *err)
+{
+    spgo_span data = slice(r->bytes, r->at.data.off, r->at.data.end);
+    reader blobs = reader_from(data, r->m->offset + r->at.data.off);
+    for (size_t i = 0; i < r->m->function_count; i++) {
+        spd_function *f = &r->m->functions[i];
+        spgo_span blob = reader_bytes(&blobs, blob_size(&blobs));
+        SPGO_TRY(spd_read_blob(r->doc, blob, f->offset, f, err));
+        if (!f->has_symbol)
+            f->hash = f->blob_hash;
+    }
     return SPGO_OK;
 }
 
@@ -209,7 +223,6 @@ static void read_symbols(module_reader *r)
         spd_function *f = &r->m->functions[i];
         if (f->has_symbol)
             continue;
-        f->hash = f->blob_hash;
         f->name = (spgo_str){"", 0};
         if (!r->m->raw.ptr)
             spd_note(r->doc, SPD_WARNING, "blob-symbol", f->offset,
@@ -347,8 +360,9 @@ spgo_code spd_read_module(spd *doc, reader *r, spd_module *m, spgo_error *err)
         mod.bytes.len = mod.at.size_bytes;
     reader_skip(r, mod.bytes.len);
     check_layout(&mod);
-    SPGO_TRY(read_functions(&mod, err));
+    SPGO_TRY(find_functions(&mod, err));
     check_functions(&mod);
     read_symbols(&mod);
+    SPGO_TRY(read_functions(&mod, err));
     return m->raw.ptr ? SPGO_OK : check_usual(&mod, err);
 }

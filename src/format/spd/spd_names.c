@@ -1,5 +1,8 @@
-/* What flags and kinds of calls are called. */
-#include "spd.h"
+/* What flags, kinds of calls and functions are called. */
+#include "spd_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
 
 const char *spd_flag_name(spd_flag_kind kind, uint32_t bit)
 {
@@ -28,4 +31,19 @@ const char *spd_call_kind_name(uint32_t kind)
     default:
         return NULL;
     }
+}
+
+const char *spd_label(char text[SPD_LABEL_SIZE], const spd_function *f)
+{
+    size_t n = 0;
+    if (!f->name.len) {
+        snprintf(text, SPD_LABEL_SIZE, "of hash %016" PRIx64, f->hash);
+        return text;
+    }
+    for (; n < f->name.len && n < SPD_LABEL_SIZE - 1; n++) {
+        uint8_t c = (uint8_t)f->name.ptr[n];
+        text[n] = (char)(c < ' ' || c >= 0x7f ? '?' : c);
+    }
+    text[n] = '\0';
+    return text;
 }

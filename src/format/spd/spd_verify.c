@@ -56,22 +56,17 @@ void spd_check_bits(verifier *v, uint64_t offset, const char *what, uint32_t fla
                    flags & ~known);
 }
 
-const char *spd_label(char text[SPD_LABEL_SIZE], const spd_function *f)
-{
-    size_t n = 0;
-    if (!f->name.len) {
-        snprintf(text, SPD_LABEL_SIZE, "of hash %016" PRIx64, f->hash);
-        return text;
-    }
-    for (; n < f->name.len && n < SPD_LABEL_SIZE - 1; n++) {
-        uint8_t c = (uint8_t)f->name.ptr[n];
-        text[n] = (char)(c < ' ' || c >= 0x7f ? '?' : c);
-    }
-    text[n] = '\0';
-    return text;
-}
-
 /* ------------------------------------------------------------------ header */
+
+/* Which bytes of other characters are hashed is not known. */
+static bool is_ascii(spgo_str s)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        if ((uint8_t)s.ptr[i] >= 0x80)
+            return false;
+    }
+    return true;
+}
 
 static void check_header_words(verifier *v)
 {
@@ -91,7 +86,8 @@ static void check_header_words(verifier *v)
         spd_report(v, SPD_NOTE, "flags", at + 0x14,
                    "the header's flags are 0x%" PRIx32 "; known files have %d or %d", doc->flags,
                    HEADER_FLAGS_NEW, HEADER_FLAGS_FILLED);
-    if (!doc->raw.ptr && spd_image_hash(doc->image_name) != doc->image_hash)
+    if (!doc->raw.ptr && is_ascii(doc->image_name) &&
+        spd_image_hash(doc->image_name) != doc->image_hash)
         spd_report(v, SPD_WARNING, "image-hash", at + 0x18,
                    "the image's hash is %08" PRIx32 "; that of its name is %08" PRIx32,
                    doc->image_hash, spd_image_hash(doc->image_name));

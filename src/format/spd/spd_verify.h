@@ -25,11 +25,6 @@ void spd_check_word(verifier *v, uint64_t offset, const char *what, uint32_t wor
 /* Bits that no known file has. */
 void spd_check_bits(verifier *v, uint64_t offset, const char *what, uint32_t flags, uint32_t known);
 
-/* How messages name a function: its name, or its hash. At most SPD_LABEL_SIZE bytes with the NUL,
- * without characters that could steer a terminal. */
-enum { SPD_LABEL_SIZE = 72 };
-const char *spd_label(char text[SPD_LABEL_SIZE], const spd_function *f);
-
 /* All rules about the inside of a function. */
 void spd_verify_function(verifier *v, const spd_function *f);
 
