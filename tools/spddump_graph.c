@@ -38,18 +38,13 @@ static const table target_table = {"target",
                                     {"hash", 16},
                                     {"name", 0}}};
 
-static void cell_function(spddump *d, const spd_function *f)
+/* Two cells; the function, for the cell of its name. */
+static const spd_function *cell_callee(spddump *d, uint64_t hash)
 {
-    if (f->has_symbol)
-        cell_u64(&d->w, f->id);
-    else
-        cell_none(&d->w);
-}
-
-static void cell_callee(spddump *d, uint64_t hash)
-{
-    spddump_cell_callee(d, hash);
+    const spd_function *callee = spd_callee(d->doc, hash);
+    spddump_cell_function(d, callee);
     cell_id(&d->w, hash, HASH_DIGITS);
+    return callee;
 }
 
 static void cell_site_offset(spddump *d, const spd_site *site)
@@ -64,13 +59,13 @@ static void show_call(spddump *d, const spd_function *f, const spd_call *call)
 {
     const char *kind = spd_call_kind_name(call->kind);
     table_open(&d->w, &call_table);
-    cell_function(d, f);
+    spddump_cell_function(d, f);
     if (kind)
         cell_text(&d->w, kind);
     else
         cell_u64(&d->w, call->kind);
     cell_u64(&d->w, call->count);
-    cell_callee(d, call->callee_hash);
+    const spd_function *callee = cell_callee(d, call->callee_hash);
     cell_open_list(&d->w);
     for (uint32_t i = 0; i < call->block_count; i++) {
         cell_item(&d->w, i == 0);
@@ -80,19 +75,18 @@ static void show_call(spddump *d, const spd_function *f, const spd_call *call)
             out_u64(d->w.o, call->blocks[i] + UINT64_C(1));
     }
     cell_close_list(&d->w, call->block_count == 0);
-    spddump_cell_callee_name(d, call->callee_hash);
+    spddump_cell_function_name(d, callee);
     table_close(&d->w);
 }
 
 static void show_emitted(spddump *d, const spd_function *f, const spd_emitted *e)
 {
     table_open(&d->w, &emitted_table);
-    cell_function(d, f);
+    spddump_cell_function(d, f);
     cell_hex(&d->w, e->flags, FLAG_DIGITS);
     cell_text(&d->w, e->flags & SPD_EMITTED_TAIL ? "tail" : "call");
     cell_u64(&d->w, e->count);
-    cell_callee(d, e->callee_hash);
-    spddump_cell_callee_name(d, e->callee_hash);
+    spddump_cell_function_name(d, cell_callee(d, e->callee_hash));
     table_close(&d->w);
 }
 
@@ -100,12 +94,11 @@ static void show_target(spddump *d, const spd_function *f, uint32_t block, const
                         const spd_target *target)
 {
     table_open(&d->w, &target_table);
-    cell_function(d, f);
+    spddump_cell_function(d, f);
     cell_u64(&d->w, block + UINT64_C(1));
     cell_u64(&d->w, spd_site_ordinal(&call->site));
     cell_u64(&d->w, target->count);
-    cell_callee(d, target->hash);
-    spddump_cell_callee_name(d, target->hash);
+    spddump_cell_function_name(d, cell_callee(d, target->hash));
     table_close(&d->w);
 }
 
@@ -113,7 +106,7 @@ static void show_indirect(spddump *d, const spd_function *f, uint32_t block,
                           const spd_indirect *call)
 {
     table_open(&d->w, &indirect_table);
-    cell_function(d, f);
+    spddump_cell_function(d, f);
     cell_u64(&d->w, block + UINT64_C(1));
     cell_site_offset(d, &call->site);
     cell_u64(&d->w, spd_site_length(&call->site));
@@ -194,7 +187,7 @@ typedef struct nest {
 
 static void cell_nest(spddump *d, const nest *n, unsigned depth, uint64_t instance)
 {
-    cell_function(d, n->f);
+    spddump_cell_function(d, n->f);
     cell_u64(&d->w, n->block + UINT64_C(1));
     cell_u64(&d->w, depth);
     cell_u64(&d->w, instance);
@@ -205,8 +198,7 @@ static void show_instance(spddump *d, nest *n, unsigned depth, const spd_instanc
     uint64_t number = ++n->instance_count;
     table_open(&d->w, &inlined_table);
     cell_nest(d, n, depth, number);
-    cell_callee(d, instance->callee_hash);
-    spddump_cell_callee_name(d, instance->callee_hash);
+    spddump_cell_function_name(d, cell_callee(d, instance->callee_hash));
     table_close(&d->w);
     for (uint32_t i = 0; i < instance->block_count; i++) {
         const spd_inline_block *b = &instance->blocks[i];
@@ -227,7 +219,7 @@ static void show_block(spddump *d, const spd_function *f, uint32_t index)
 {
     const spd_block *b = &f->blocks[index];
     table_open(&d->w, &block_table);
-    cell_function(d, f);
+    spddump_cell_function(d, f);
     cell_u64(&d->w, index + UINT64_C(1));
     cell_u64(&d->w, b->count);
     cell_u64(&d->w, b->instruction_count);
@@ -242,7 +234,7 @@ static void show_block(spddump *d, const spd_function *f, uint32_t index)
 static void show_edge(spddump *d, const spd_function *f, uint32_t index, const spd_edge *e)
 {
     table_open(&d->w, &edge_table);
-    cell_function(d, f);
+    spddump_cell_function(d, f);
     cell_u64(&d->w, index + UINT64_C(1));
     cell_u64(&d->w, e->target + UINT64_C(1));
     cell_u64(&d->w, e->count);

@@ -54,9 +54,9 @@ void spddump_verdict(spddump *d, const spd_verdict *verdict);
 
 /* "speed", "size", or "-" in a file without counts. */
 const char *spddump_decision(const spd *doc, uint64_t dynamic_instructions);
-/* The id of a callee; none if no function has the hash. */
-void spddump_cell_callee(spddump *d, uint64_t hash);
-void spddump_cell_callee_name(spddump *d, uint64_t hash);
+/* The id of a function, and its name; none for NULL. */
+void spddump_cell_function(spddump *d, const spd_function *f);
+void spddump_cell_function_name(spddump *d, const spd_function *f);
 /* The names of the flags that are set, with commas between them. */
 void spddump_cell_flags(spddump *d, spd_flag_kind kind, uint32_t flags);
 void spddump_cell_ranges(spddump *d, const spd_range *ranges, uint32_t count);

@@ -38,18 +38,16 @@ const char *spddump_decision(const spd *doc, uint64_t dynamic_instructions)
     return dynamic_instructions >= doc->hot_threshold ? "speed" : "size";
 }
 
-void spddump_cell_callee(spddump *d, uint64_t hash)
+void spddump_cell_function(spddump *d, const spd_function *f)
 {
-    const spd_function *f = spd_callee(d->doc, hash);
     if (f && f->has_symbol)
         cell_u64(&d->w, f->id);
     else
         cell_none(&d->w);
 }
 
-void spddump_cell_callee_name(spddump *d, uint64_t hash)
+void spddump_cell_function_name(spddump *d, const spd_function *f)
 {
-    const spd_function *f = spd_callee(d->doc, hash);
     if (f)
         cell_name(&d->w, f->name);
     else
@@ -288,10 +286,7 @@ static void show_function(spddump *d, const spd_function *f)
     spd_coverage c = {0};
     spd_add_coverage(&c, f);
     table_open(&d->w, &function_table);
-    if (f->has_symbol)
-        cell_u64(&d->w, f->id);
-    else
-        cell_none(&d->w);
+    spddump_cell_function(d, f);
     if (f->length && d->with_ranges) {
         cell_hex(&d->w, f->rva, RVA_DIGITS);
         cell_hex(&d->w, f->length, RVA_DIGITS - 2);

@@ -20,6 +20,17 @@ static inline size_t spd_padding(size_t size, size_t align)
     return (align - size % align) % align;
 }
 
+/* The bytes from off to end, as far as they are there. */
+static inline spgo_span spd_slice(spgo_span s, uint64_t off, uint64_t end)
+{
+    end = end < s.len ? end : s.len;
+    off = off < end ? off : end;
+    return (spgo_span){s.ptr + off, (size_t)(end - off)};
+}
+
+/* A gap between parts as documents keep it: `ptr` NULL if it is as usual, so many zeros. */
+spgo_span spd_gap(spgo_span s, uint64_t off, uint64_t end, size_t usual);
+
 /* Keeps a finding of reading. */
 SPGO_PRINTF(5, 6)
 void spd_note(spd *doc, spd_severity severity, const char *rule, uint64_t offset, const char *fmt,

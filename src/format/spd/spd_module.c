@@ -53,26 +53,6 @@ static module_layout read_head(reader *r, spd_module *m)
     return at;
 }
 
-/* The bytes from off to end, as far as they are there. */
-static spgo_span slice(spgo_span s, uint64_t off, uint64_t end)
-{
-    if (end > s.len)
-        end = s.len;
-    if (off > end)
-        off = end;
-    return (spgo_span){s.ptr + off, (size_t)(end - off)};
-}
-
-/* A gap as documents keep it: `ptr` NULL when it is as usual, `expected` zeros. */
-static spgo_span gap(spgo_span s, uint64_t off, uint64_t end, size_t expected)
-{
-    spgo_span g = slice(s, off, end);
-    bool usual = g.len == expected;
-    for (size_t i = 0; usual && i < g.len; i++)
-        usual = g.ptr[i] == 0;
-    return usual ? (spgo_span){NULL, 0} : g;
-}
-
 static void keep_raw(module_reader *r)
 {
     r->m->raw = r->bytes;
@@ -109,7 +89,7 @@ static size_t count_blobs(reader r)
 static spgo_code find_functions(module_reader *r, spgo_error *err)
 {
     spd_module *m = r->m;
-    spgo_span data = slice(r->bytes, r->at.data.off, r->at.data.end);
+    spgo_span data = spd_slice(r->bytes, r->at.data.off, r->at.data.end);
     reader blobs = reader_from(data, m->offset + r->at.data.off);
     m->function_count = count_blobs(blobs);
     m->functions = arena_push(r->doc->memory, m->function_count, sizeof *m->functions);
@@ -128,7 +108,7 @@ static spgo_code find_functions(module_reader *r, spgo_error *err)
 
 static spgo_code read_functions(module_reader *r, spgo_error *err)
 {
-    spgo_span data = slice(r->bytes, r->at.data.off, r->at.data.end);
+    spgo_span data = spd_slice(r->bytes, r->at.data.off, r->at.data.end);
     reader blobs = reader_from(data, r->m->offset + r->at.data.off);
     for (size_t i = 0; i < r->m->function_count; i++) {
         spd_function *f = &r->m->functions[i];
@@ -158,7 +138,7 @@ static spd_function *function_at(const module_reader *r, uint32_t blob_off)
 
 static void read_name(module_reader *r, uint64_t slot_off, spd_function *f)
 {
-    spgo_span strings = slice(r->bytes, r->at.strings.off, r->at.strings.end);
+    spgo_span strings = spd_slice(r->bytes, r->at.strings.off, r->at.strings.end);
     reader s = reader_from(strings, 0);
     reader_seek(&s, f->name_off);
     if (reader_left(&s) > r->name_allowance)
@@ -211,8 +191,8 @@ static bool is_zero(const uint8_t *p, size_t n)
 
 static void read_symbols(module_reader *r)
 {
-    spgo_span table = slice(r->bytes, r->at.table.off, r->at.table.end);
-    uint64_t strings_bytes = slice(r->bytes, r->at.strings.off, r->at.strings.end).len;
+    spgo_span table = spd_slice(r->bytes, r->at.table.off, r->at.table.end);
+    uint64_t strings_bytes = spd_slice(r->bytes, r->at.strings.off, r->at.strings.end).len;
     r->name_allowance = SPD_SHARED_NAMES * strings_bytes;
     for (size_t i = 0; i < table.len / SPD_SLOT_SIZE; i++) {
         const uint8_t *slot = table.ptr + i * SPD_SLOT_SIZE;
@@ -239,7 +219,7 @@ static bool same_bytes(const bytes *made, spgo_span stored)
 
 static spgo_code check_strings(module_reader *r, spgo_error *err)
 {
-    spgo_span stored = slice(r->bytes, r->at.strings.off, r->at.strings.end);
+    spgo_span stored = spd_slice(r->bytes, r->at.strings.off, r->at.strings.end);
     bytes made = {0};
     spgo_code code = spd_write_strings(r->m, r->name_offs, &made, err);
     bool usual = code == SPGO_OK && same_bytes(&made, stored);
@@ -259,7 +239,7 @@ static spgo_code check_strings(module_reader *r, spgo_error *err)
 
 static spgo_code check_table(module_reader *r, spgo_error *err)
 {
-    spgo_span stored = slice(r->bytes, r->at.table.off, r->at.table.end);
+    spgo_span stored = spd_slice(r->bytes, r->at.table.off, r->at.table.end);
     spd_places places = {.name_offs = r->name_offs, .blob_offs = r->blob_offs};
     bytes made = {0};
     bool usual = false;
@@ -291,10 +271,10 @@ static spgo_code check_usual(module_reader *r, spgo_error *err)
     const module_layout *at = &r->at;
     spd_module *m = r->m;
     size_t end_pad = spd_padding((size_t)at->strings.end, SPD_STRINGS_ALIGN);
-    m->gap_header = gap(r->bytes, SPD_MODULE_HEADER_SIZE, at->table.off, 0);
-    m->gap_table = gap(r->bytes, at->table.end, at->data.off, 0);
-    m->gap_data = gap(r->bytes, at->data.end, at->strings.off, 0);
-    m->gap_strings = gap(r->bytes, at->strings.end, at->size_bytes, end_pad);
+    m->gap_header = spd_gap(r->bytes, SPD_MODULE_HEADER_SIZE, at->table.off, 0);
+    m->gap_table = spd_gap(r->bytes, at->table.end, at->data.off, 0);
+    m->gap_data = spd_gap(r->bytes, at->data.end, at->strings.off, 0);
+    m->gap_strings = spd_gap(r->bytes, at->strings.end, at->size_bytes, end_pad);
     note_gap(r, m->gap_header, "between the header of the module and its table");
     note_gap(r, m->gap_table, "between the function table and the data");
     note_gap(r, m->gap_data, "between the data and the strings");

@@ -109,22 +109,23 @@ static bool is_layout_known(const header_layout *at, size_t size_bytes)
            at->module_count <= (size_bytes - at->body_off) / SPD_MODULE_HEADER_SIZE;
 }
 
-static spgo_span gap(spd *doc, spgo_span file, size_t off, size_t end, size_t expected)
+spgo_span spd_gap(spgo_span s, uint64_t off, uint64_t end, size_t usual)
 {
-    spgo_span g = {file.ptr + off, end - off};
-    bool usual = g.len == expected;
-    for (size_t i = 0; usual && i < g.len; i++)
-        usual = g.ptr[i] == 0;
-    if (usual)
-        return (spgo_span){NULL, 0};
-    spd_note(doc, SPD_NOTE, "gap", doc->origin + off,
-             "%zu bytes before 0x%zx are of unknown meaning; they are kept", g.len, end);
-    return g;
+    spgo_span g = spd_slice(s, off, end);
+    bool is_usual = g.len == usual;
+    for (size_t i = 0; is_usual && i < g.len; i++)
+        is_usual = g.ptr[i] == 0;
+    return is_usual ? (spgo_span){NULL, 0} : g;
 }
 
-static void keep_raw(spd *doc, spgo_span file)
+static spgo_span keep_gap(spd *doc, uint64_t off, uint64_t end, size_t usual)
 {
-    doc->raw = file;
+    spgo_span g = spd_gap(doc->file, off, end, usual);
+    if (g.ptr)
+        spd_note(doc, SPD_NOTE, "gap", doc->origin + off,
+                 "%zu bytes before 0x%" PRIx64 " are of unknown meaning; they are kept", g.len,
+                 end);
+    return g;
 }
 
 /* ------------------------------------------------------------------ names */
@@ -221,10 +222,10 @@ static spgo_code read_body(spd *doc, spgo_span file, const header_layout *at, sp
 {
     size_t list_end = at->list_off + (size_t)at->module_count * SPD_LIST_ENTRY_SIZE;
     size_t names_end = (size_t)at->names_off + at->names_bytes;
-    doc->gap_header = gap(doc, file, SPD_HEADER_SIZE, at->list_off, 0);
-    doc->gap_list = gap(doc, file, list_end, at->names_off, 0);
+    doc->gap_header = keep_gap(doc, SPD_HEADER_SIZE, at->list_off, 0);
+    doc->gap_list = keep_gap(doc, list_end, at->names_off, 0);
     doc->gap_names =
-        gap(doc, file, names_end, at->body_off, spd_padding(names_end, SPD_NAMES_ALIGN));
+        keep_gap(doc, names_end, at->body_off, spd_padding(names_end, SPD_NAMES_ALIGN));
     SPGO_TRY(read_list(doc, file, at, err));
     SPGO_TRY(read_names(doc, file, at, err));
     SPGO_TRY(read_modules(doc, file, at, err));
@@ -242,7 +243,7 @@ static spgo_code read_file(spd *doc, spgo_span file, spgo_error *err)
                  SPD_FORMAT);
     if (is_layout_known(&at, file.len))
         return read_body(doc, file, &at, err);
-    keep_raw(doc, file);
+    doc->raw = file;
     spd_note(doc, SPD_DAMAGE, "header-layout", doc->origin + 0x28,
              "list of %" PRIu32 " modules at 0x%" PRIx32 ", names at 0x%" PRIx32
              " and modules from 0x%" PRIx32 " on do not follow each other inside the %zu bytes "
