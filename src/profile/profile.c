@@ -6,6 +6,7 @@
 void profile_result_free(profile_result *r)
 {
     address_profile_free(&r->counts);
+    address_profile_free(&r->measured);
     sampleprof_free(r->profile);
     *r = (profile_result){0};
 }
@@ -47,6 +48,10 @@ static spgo_code count_ips(const samples_program *program, symbols *s, code_deco
     r->is_inferred = opts->inference != PROFILE_OFF;
     if (!r->is_inferred)
         return address_profile_from_ips(program, r->ip_kinds, s, d, &r->counts, &r->addresses, err);
+    if (opts->keep_measured) {
+        address_tally same = {0};
+        SPGO_TRY(address_profile_from_ips(program, r->ip_kinds, s, d, &r->measured, &same, err));
+    }
     return infer_from_ips(program, r->ip_kinds, s, d, &r->counts, &r->addresses, &r->inferred,
                           opts->observe, opts->observe_ctx, err);
 }
@@ -61,9 +66,11 @@ static spgo_code count_branches(const samples_program *program, symbols *s, code
     SPGO_TRY(address_profile_from_branches(program, s, d, &r->counts, &r->addresses, err));
     /* A folded file has branches but no stretches between them: only their flow tells of those. */
     r->is_inferred = opts->inference == PROFILE_ON ||
-                     (opts->inference == PROFILE_DEFAULT && r->counts.range_count == 0);
+                     (opts->inference == PROFILE_DEFAULT && program->ranges.used == 0);
     if (!r->is_inferred)
         return SPGO_OK;
+    if (opts->keep_measured)
+        SPGO_TRY(address_profile_copy(&r->counts, &r->measured, err));
     return infer_repair(&r->counts, s, d, &r->inferred, opts->observe, opts->observe_ctx, err);
 }
 
@@ -88,6 +95,7 @@ spgo_code profile_correlate(symbols *s, code_decoder *d, const profile_opts *opt
     r->profile = sampleprof_new(0);
     if (!r->profile)
         return spgo_fail(err, SPGO_NOMEM, "profile", SPGO_NO_OFFSET, "no memory for a profile");
-    return r->is_by_probes ? correlate_probes(&r->counts, s, d, r->profile, &r->correlated, err)
-                           : correlate_lines(&r->counts, s, d, r->profile, &r->correlated, err);
+    return r->is_by_probes
+               ? correlate_probes(&r->counts, s, d, opts->rules, r->profile, &r->correlated, err)
+               : correlate_lines(&r->counts, s, d, opts->rules, r->profile, &r->correlated, err);
 }

@@ -43,7 +43,9 @@ typedef struct samples_program {
 
 typedef struct samples {
     samples_program *programs; /* in order of first appearance */
-    size_t program_count;
+    size_t program_count, program_capacity;
+    uint32_t *slots; /* open addressing by id and name: a program's index + 1, 0 free */
+    size_t slot_count;
     intern names;
     bool saturated; /* some sum was cut at 2^64-1 */
 } samples;

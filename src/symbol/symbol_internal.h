@@ -1,7 +1,7 @@
 /*
  * Between symbols.c, which opens images and answers, and the back ends, which know what stands in
- * debug information: dwarf.c (DWARF of ELF and PE), pdb.c (PDB), tables.c (symbol tables, publics,
- * exports, unwind tables: whatever there is without either).
+ * debug information: dwarf.c (DWARF of ELF and PE) and pdb.c (PDB). elf_procedures.c and
+ * pe_procedures.c know what there is without either: symbol tables, exports, unwind tables.
  */
 #ifndef SYMBOL_INTERNAL_H
 #define SYMBOL_INTERNAL_H
@@ -36,6 +36,9 @@ typedef struct symbol_found {
     symbol_procedure *procedures; /* malloc'd by the back end's growing, freed by symbols.c */
     size_t count, capacity;
 } symbol_found;
+
+/* Sorts extents and makes one of those that touch or overlap; returns how many are left. */
+size_t symbol_join_extents(flow_extent *rows, size_t count);
 
 /* False without memory. */
 bool symbol_found_add(symbol_found *list, const symbol_procedure *p);

@@ -111,7 +111,10 @@ static spgo_code open_backend(symbols *s, const symbols_opts *opts, diag *d, spg
 static spgo_code open_all(symbols *s, const symbols_opts *opts, diag *d, spgo_error *err)
 {
     SPGO_TRY(open_image(s, opts, d, err));
-    SPGO_TRY(open_debug(s, opts, d, err));
+    symbols_opts with_pdb = *opts;
+    if (!opts->debug_path)
+        with_pdb.debug_path = s->image_file.pdb_path;
+    SPGO_TRY(open_debug(s, &with_pdb, d, err));
     return open_backend(s, opts, d, err);
 }
 
