@@ -328,6 +328,17 @@ void cli_free(cli_args *args)
     args->memory = NULL;
 }
 
+int cli_run(const cli_command *command, int argc, char **argv, int (*run)(const cli_args *args))
+{
+    cli_args args;
+    int exit_code;
+    if (!cli_parse(command, argc, argv, &args, &exit_code))
+        return exit_code;
+    exit_code = run(&args);
+    cli_free(&args);
+    return exit_code;
+}
+
 /* ------------------------------------------------------------------ names */
 
 bool cli_match_any(const cli_value *patterns, spgo_str name)

@@ -94,6 +94,9 @@ typedef struct cli_args {
 bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *args, int *exit_code);
 void cli_free(cli_args *args);
 
+/* Parses, runs and frees: what most commands are. Returns the exit code. */
+int cli_run(const cli_command *command, int argc, char **argv, int (*run)(const cli_args *args));
+
 /* What messages and help put between an option and its value: ":" or "=". */
 static inline const char *cli_value_mark(const cli_command *command)
 {

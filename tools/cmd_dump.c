@@ -303,11 +303,5 @@ static int dump_files(const cli_args *args)
 
 int cmd_dump(int argc, char **argv)
 {
-    cli_args args;
-    int exit_code;
-    if (!cli_parse(&command, argc, argv, &args, &exit_code))
-        return exit_code;
-    exit_code = dump_files(&args);
-    cli_free(&args);
-    return exit_code;
+    return cli_run(&command, argc, argv, dump_files);
 }

@@ -438,11 +438,5 @@ static int compare_files(const cli_args *args)
 
 int cmd_overlap(int argc, char **argv)
 {
-    cli_args args;
-    int exit_code;
-    if (!cli_parse(&command, argc, argv, &args, &exit_code))
-        return exit_code;
-    exit_code = compare_files(&args);
-    cli_free(&args);
-    return exit_code;
+    return cli_run(&command, argc, argv, compare_files);
 }

@@ -524,11 +524,5 @@ static int run(const cli_args *args)
 
 int cmd_profile(int argc, char **argv)
 {
-    cli_args args;
-    int exit_code;
-    if (!cli_parse(&command, argc, argv, &args, &exit_code))
-        return exit_code;
-    exit_code = run(&args);
-    cli_free(&args);
-    return exit_code;
+    return cli_run(&command, argc, argv, run);
 }

@@ -406,11 +406,5 @@ static int symbolize(const cli_args *args)
 
 int cmd_symbolize(int argc, char **argv)
 {
-    cli_args args;
-    int exit_code;
-    if (!cli_parse(&command, argc, argv, &args, &exit_code))
-        return exit_code;
-    exit_code = symbolize(&args);
-    cli_free(&args);
-    return exit_code;
+    return cli_run(&command, argc, argv, symbolize);
 }

@@ -4,6 +4,7 @@
  */
 #include "dump.h"
 
+#include <base/saturate.h>
 #include <base/text.h>
 #include <spgo/spt.h>
 
@@ -49,7 +50,7 @@ static bool is_wanted(const dump *d, const spgo_spt *spt, const spgo_spt_record 
 static void count_record(opcode_count *c, const spgo_spt_record *r)
 {
     c->record_count++;
-    c->hits = c->hits > UINT64_MAX - r->hits ? UINT64_MAX : c->hits + r->hits;
+    c->hits = saturating_add(c->hits, r->hits);
 }
 
 static void put_counts(dump *d, const opcode_count cells[OPCODES])

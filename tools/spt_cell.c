@@ -16,6 +16,7 @@
 
 #include <base/fail.h>
 #include <base/reader.h>
+#include <base/saturate.h>
 
 enum {
     FRONT_BITS = 13,
@@ -47,17 +48,6 @@ struct spt_seen {
     uint64_t entries_at_trial;
 };
 
-static uint64_t add_saturating(uint64_t a, uint64_t b)
-{
-    return a + b < a ? UINT64_MAX : a + b;
-}
-
-static uint64_t multiply_saturating(uint64_t a, uint64_t b)
-{
-    uint64_t product;
-    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
-
 /* How far the code reaches from the target of one arc to the source of the other; huge if it runs
  * backwards. */
 static inline uint64_t range_length(uint64_t begin_arc, uint64_t end_arc)
@@ -72,7 +62,7 @@ static inline bool is_range(uint64_t begin_arc, uint64_t end_arc)
 
 static void add_times(uint64_t *sum, uint64_t count, uint64_t hits)
 {
-    *sum = add_saturating(*sum, multiply_saturating(count, hits));
+    *sum = saturating_add(*sum, saturating_multiply(count, hits));
 }
 
 /* ------------------------------------------------------------------ entries */
@@ -319,10 +309,10 @@ size_t spt_cell_count_plain(spt_cell *cell, const uint8_t *start, size_t size)
     }
     cell->record_count += records;
     cell->entry_count += entries;
-    cell->hits = add_saturating(cell->hits, entries);
-    cell->outside_hits = add_saturating(cell->outside_hits, outside);
-    cell->range_count = add_saturating(cell->range_count, entries - records);
-    cell->range_good = add_saturating(cell->range_good, entries - records);
+    cell->hits = saturating_add(cell->hits, entries);
+    cell->outside_hits = saturating_add(cell->outside_hits, outside);
+    cell->range_count = saturating_add(cell->range_count, entries - records);
+    cell->range_good = saturating_add(cell->range_good, entries - records);
     cell->given_up = is_useless(cell, &cell->seen->misses, &cell->seen->entries_at_trial);
     return (size_t)(p - start);
 }
@@ -366,7 +356,7 @@ void spt_cell_count(spt_cell *cell, const spgo_spt_record *r, bool backward)
         n--;
     cell->record_count++;
     cell->entry_count += r->entry_count;
-    cell->hits = add_saturating(cell->hits, multiply_saturating(r->hits, n));
+    cell->hits = saturating_add(cell->hits, saturating_multiply(r->hits, n));
     if (kind == SPGO_SPT_KIND_ARC && cell->arcs_without_hits && see_record(cell, r, backward))
         return;
     if (cell->arcs_without_hits || !count_through_front(cell, r, kind))
@@ -387,12 +377,12 @@ void spt_cell_merge(spt_cell *into, const spt_cell *from)
 {
     into->record_count += from->record_count;
     into->entry_count += from->entry_count;
-    into->hits = add_saturating(into->hits, from->hits);
-    into->range_count = add_saturating(into->range_count, from->range_count);
-    into->range_good = add_saturating(into->range_good, from->range_good);
-    into->backward_count = add_saturating(into->backward_count, from->backward_count);
-    into->backward_good = add_saturating(into->backward_good, from->backward_good);
-    into->outside_hits = add_saturating(into->outside_hits, from->outside_hits);
+    into->hits = saturating_add(into->hits, from->hits);
+    into->range_count = saturating_add(into->range_count, from->range_count);
+    into->range_good = saturating_add(into->range_good, from->range_good);
+    into->backward_count = saturating_add(into->backward_count, from->backward_count);
+    into->backward_good = saturating_add(into->backward_good, from->backward_good);
+    into->outside_hits = saturating_add(into->outside_hits, from->outside_hits);
     counts_merge(&into->rvas, &from->rvas);
     counts_merge(&into->arcs, &from->arcs);
 }

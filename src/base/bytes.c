@@ -87,6 +87,18 @@ void bytes_ptr(bytes *b, uint64_t v, unsigned ptr_size)
         bytes_u32(b, (uint32_t)v);
 }
 
+void bytes_uleb(bytes *b, uint64_t v)
+{
+    uint8_t digits[10];
+    size_t n = 0;
+    do {
+        digits[n] = (uint8_t)(v & 0x7f);
+        v >>= 7;
+        digits[n++] |= v ? 0x80 : 0;
+    } while (v);
+    bytes_put(b, digits, n);
+}
+
 void bytes_utf16z(bytes *b, const char *utf8)
 {
     const char *end = utf8 + strlen(utf8);

@@ -34,6 +34,7 @@ void bytes_u16(bytes *b, uint16_t v);
 void bytes_u32(bytes *b, uint32_t v);
 void bytes_u64(bytes *b, uint64_t v);
 void bytes_ptr(bytes *b, uint64_t v, unsigned ptr_size); /* 4 or 8 bytes */
+void bytes_uleb(bytes *b, uint64_t v);                   /* ULEB128, as short as it can be */
 
 /* UTF-8 text as UTF-16LE with a final NUL unit; ill-formed input becomes U+FFFD. */
 void bytes_utf16z(bytes *b, const char *utf8);

@@ -45,6 +45,23 @@ size_t reader_count(reader *r, uint64_t n, size_t min_elem_size)
     return 0;
 }
 
+uint64_t reader_uleb(reader *r)
+{
+    enum { BITS_MAX = 70 }; /* of ten bytes; the last one holds a single bit */
+    uint64_t start = reader_offset(r), value = 0;
+    for (unsigned shift = 0; shift < BITS_MAX; shift += 7) {
+        uint64_t byte = reader_u8(r), bits = byte & 0x7f;
+        bool fits = shift < 63 || bits <= 1;
+        if (r->code || !fits)
+            break;
+        value |= bits << shift;
+        if (byte < 0x80)
+            return value;
+    }
+    reader_fail(r, SPGO_CORRUPT, start);
+    return 0;
+}
+
 spgo_str reader_cstr(reader *r)
 {
     if (r->code != SPGO_OK)

@@ -128,6 +128,9 @@ reader reader_sub(reader *r, uint64_t n);
 /* n when n elements of at least min_elem_size bytes fit in what is left; else 0 and CORRUPT. */
 size_t reader_count(reader *r, uint64_t n, size_t min_elem_size);
 
+/* ULEB128. A number of more than 64 bits, or of more than 10 bytes, is CORRUPT where it starts. */
+uint64_t reader_uleb(reader *r);
+
 /* Text up to a NUL, which is skipped and not part of the result. No NUL: TRUNCATED. */
 spgo_str reader_cstr(reader *r);
 

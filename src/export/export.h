@@ -1,6 +1,6 @@
 /*
  * What other tools of the field take. Text forms go to an out; errors of writing are the out's.
- * doc/formats/exports.md has each form, its source and the tool it was tried with.
+ * Each form is what its tool reads; none but pprof's has a published specification.
  */
 #ifndef EXPORT_EXPORT_H
 #define EXPORT_EXPORT_H

@@ -7,6 +7,7 @@
 #include <base/bytes.h>
 #include <base/fail.h>
 #include <base/intern.h>
+#include <base/saturate.h>
 
 typedef struct folded {
     spgo_str text;
@@ -50,10 +51,8 @@ static void write_folded(folded *all, size_t count, out *o)
     for (size_t i = 0; i < count;) {
         uint64_t weight = 0;
         size_t first = i;
-        for (; i < count && by_text(&all[first], &all[i]) == 0; i++) {
-            if (__builtin_add_overflow(weight, all[i].weight, &weight))
-                weight = UINT64_MAX;
-        }
+        for (; i < count && by_text(&all[first], &all[i]) == 0; i++)
+            weight = saturating_add(weight, all[i].weight);
         out_str(o, all[first].text);
         out_bytes(o, " ", 1);
         out_u64(o, weight);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include <base/fail.h>
+#include <base/saturate.h>
 #include <base/text.h>
 
 enum { PAGE_BYTES = 4096 };
@@ -78,10 +79,7 @@ spgo_code export_perf_records(const spgo_spt *spt, uint16_t program, uint64_t we
             first = first == SPGO_OK ? code : first;
             continue;
         }
-        uint64_t hits;
-        if (__builtin_mul_overflow(r.hits, weight, &hits))
-            hits = UINT64_MAX;
         if (r.program == program && r.opcode == SPGO_SPT_LBR && r.entry_count > 0)
-            put_record(&r, hits, base, o);
+            put_record(&r, saturating_multiply(r.hits, weight), base, o);
     }
 }

@@ -56,27 +56,20 @@ enum {
 
 /* ------------------------------------------------------------------ protocol buffers */
 
-static void put_varint(bytes *b, uint64_t v)
-{
-    for (; v >= 0x80; v >>= 7)
-        bytes_u8(b, (uint8_t)(v | 0x80));
-    bytes_u8(b, (uint8_t)v);
-}
-
 static void put_number(bytes *b, unsigned field, uint64_t v)
 {
     enum { VARINT = 0 };
     if (v == 0) /* absent means 0 */
         return;
-    put_varint(b, field << 3 | VARINT);
-    put_varint(b, v);
+    bytes_uleb(b, field << 3 | VARINT);
+    bytes_uleb(b, v);
 }
 
 static void put_part(bytes *b, unsigned field, const void *data, size_t len)
 {
     enum { LENGTH_DELIMITED = 2 };
-    put_varint(b, field << 3 | LENGTH_DELIMITED);
-    put_varint(b, len);
+    bytes_uleb(b, field << 3 | LENGTH_DELIMITED);
+    bytes_uleb(b, len);
     bytes_put(b, data, len);
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <base/fail.h>
+#include <base/saturate.h>
 #include <base/text.h>
 #include <profile/coverage.h>
 
@@ -53,10 +54,8 @@ static bool take_step(void *ctx, const coverage_step *step)
     }
     g->procedure = step->procedure;
     export_stack *stack = &g->out->list[g->out->count - 1];
-    if (__builtin_add_overflow(stack->weight, step->count, &stack->weight))
-        stack->weight = UINT64_MAX;
-    if (__builtin_add_overflow(g->out->total, step->count, &g->out->total))
-        g->out->total = UINT64_MAX;
+    stack->weight = saturating_add(stack->weight, step->count);
+    g->out->total = saturating_add(g->out->total, step->count);
     return true;
 }
 

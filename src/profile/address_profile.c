@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <base/fail.h>
+#include <base/saturate.h>
 #include <profile/instruction_map.h>
 
 void address_profile_free(address_profile *p)
@@ -35,8 +36,60 @@ spgo_code address_profile_copy(const address_profile *from, address_profile *to,
 
 static void add(uint64_t *sum, uint64_t n)
 {
-    if (__builtin_add_overflow(*sum, n, sum))
-        *sum = UINT64_MAX;
+    *sum = saturating_add(*sum, n);
+}
+
+/* ------------------------------------------------------------------ order */
+
+static int range_order(const void *a, const void *b)
+{
+    const address_range *x = a, *y = b;
+    uint64_t p = samples_pair(x->begin_rva, x->last_rva),
+             q = samples_pair(y->begin_rva, y->last_rva);
+    return (p > q) - (p < q);
+}
+
+static int branch_order(const void *a, const void *b)
+{
+    const address_branch *x = a, *y = b;
+    uint64_t p = samples_pair(x->from_rva, x->to_rva), q = samples_pair(y->from_rva, y->to_rva);
+    return (p > q) - (p < q);
+}
+
+static void sort_ranges(address_profile *p)
+{
+    size_t kept = 0;
+    if (p->range_count == 0)
+        return;
+    qsort(p->ranges, p->range_count, sizeof *p->ranges, range_order);
+    for (size_t i = 1; i < p->range_count; i++) {
+        if (range_order(&p->ranges[i], &p->ranges[kept]) == 0)
+            add(&p->ranges[kept].count, p->ranges[i].count);
+        else
+            p->ranges[++kept] = p->ranges[i];
+    }
+    p->range_count = kept + 1;
+}
+
+static void sort_branches(address_profile *p)
+{
+    size_t kept = 0;
+    if (p->branch_count == 0)
+        return;
+    qsort(p->branches, p->branch_count, sizeof *p->branches, branch_order);
+    for (size_t i = 1; i < p->branch_count; i++) {
+        if (branch_order(&p->branches[i], &p->branches[kept]) == 0)
+            add(&p->branches[kept].count, p->branches[i].count);
+        else
+            p->branches[++kept] = p->branches[i];
+    }
+    p->branch_count = kept + 1;
+}
+
+void address_profile_sort(address_profile *p)
+{
+    sort_ranges(p);
+    sort_branches(p);
 }
 
 /* ------------------------------------------------------------------ ranges */
@@ -77,15 +130,6 @@ static void check_ranges(instruction_map *m, address_profile *p, address_tally *
 
 /* ------------------------------------------------------------------ branches */
 
-/* Where a branch into a thunk arrives in the end. */
-static uint32_t through_thunk(instruction_map *m, uint32_t to_rva)
-{
-    const symbol_procedure *p = instruction_map_procedure(m, to_rva);
-    bool enters_thunk = p && (p->flags & SYMBOL_THUNK) && p->entry_rva == to_rva &&
-                        p->thunk_target_rva != UINT32_MAX;
-    return enters_thunk ? p->thunk_target_rva : to_rva;
-}
-
 static bool leaves_thunk(instruction_map *m, uint32_t from_rva)
 {
     const symbol_procedure *p = instruction_map_procedure(m, from_rva);
@@ -119,7 +163,7 @@ static void add_fit(fit *f, const symbol_procedure *p, bool fits, uint64_t hits,
 }
 
 /* Does a branch from a procedure of this image fit its code? */
-static bool check_ends(instruction_map *m, code_decoder *d, const address_branch *b,
+static bool check_ends(symbols *s, instruction_map *m, code_decoder *d, const address_branch *b,
                        address_tally *tally)
 {
     if (!code_is_transfer(instruction_map_kind(m, b->from_rva))) {
@@ -128,8 +172,8 @@ static bool check_ends(instruction_map *m, code_decoder *d, const address_branch
     }
     const code_instruction in = code_decode(d, b->from_rva);
     const bool is_known = b->to_rva != SPGO_SPT_OUTSIDE;
-    const bool is_elsewhere =
-        in.has_target && in.target_rva != b->to_rva && through_thunk(m, in.target_rva) != b->to_rva;
+    const bool is_elsewhere = in.has_target && in.target_rva != b->to_rva &&
+                              symbols_past_thunk(s, in.target_rva) != b->to_rva;
     const bool is_between =
         instruction_map_procedure(m, b->to_rva) && !is_instruction(m, b->to_rva);
     if (is_known && (is_elsewhere || is_between)) {
@@ -140,7 +184,7 @@ static bool check_ends(instruction_map *m, code_decoder *d, const address_branch
 }
 
 /* False: it is no branch of this program's procedures. */
-static bool take_branch(instruction_map *m, address_branch *b, address_tally *tally)
+static bool take_branch(symbols *s, instruction_map *m, address_branch *b, address_tally *tally)
 {
     if (!is_instruction(m, b->from_rva))
         b->from_rva = SPGO_SPT_OUTSIDE;
@@ -152,37 +196,14 @@ static bool take_branch(instruction_map *m, address_branch *b, address_tally *ta
     }
     if (b->from_rva != SPGO_SPT_OUTSIDE && leaves_thunk(m, b->from_rva))
         return false;
-    const uint32_t body_rva = through_thunk(m, b->to_rva);
+    const uint32_t body_rva = symbols_past_thunk(s, b->to_rva);
     if (body_rva != b->to_rva)
         add(&tally->thunk_hits, b->count);
     b->to_rva = body_rva;
     return true;
 }
 
-static int compare_branches(const void *pa, const void *pb)
-{
-    const address_branch *a = pa, *b = pb;
-    uint64_t key_a = samples_pair(a->from_rva, a->to_rva);
-    uint64_t key_b = samples_pair(b->from_rva, b->to_rva);
-    return (key_a > key_b) - (key_a < key_b);
-}
-
-/* Ends that were replaced can have made some alike. */
-static void join_branches(address_profile *p)
-{
-    size_t kept = 0;
-    if (p->branch_count > 0)
-        qsort(p->branches, p->branch_count, sizeof *p->branches, compare_branches);
-    for (size_t i = 0; i < p->branch_count; i++) {
-        if (kept > 0 && compare_branches(&p->branches[kept - 1], &p->branches[i]) == 0)
-            add(&p->branches[kept - 1].count, p->branches[i].count);
-        else
-            p->branches[kept++] = p->branches[i];
-    }
-    p->branch_count = kept;
-}
-
-static void check_branches(instruction_map *m, code_decoder *d, address_profile *p,
+static void check_branches(symbols *s, instruction_map *m, code_decoder *d, address_profile *p,
                            address_tally *tally)
 {
     size_t kept = 0;
@@ -192,13 +213,13 @@ static void check_branches(instruction_map *m, code_decoder *d, address_profile 
         const symbol_procedure *from =
             b.from_rva == SPGO_SPT_OUTSIDE ? NULL : instruction_map_procedure(m, b.from_rva);
         add(&tally->branch_hits, b.count);
-        add_fit(&f, from, from && check_ends(m, d, &b, tally), b.count, tally);
-        if (take_branch(m, &b, tally))
+        add_fit(&f, from, from && check_ends(s, m, d, &b, tally), b.count, tally);
+        if (take_branch(s, m, &b, tally))
             p->branches[kept++] = b;
     }
     close_fit(&f, tally);
     p->branch_count = kept;
-    join_branches(p);
+    sort_branches(p); /* ends that were replaced can have made some alike */
 }
 
 /* ------------------------------------------------------------------ both */
@@ -258,7 +279,7 @@ spgo_code address_profile_from_branches(const samples_program *program, symbols 
     spgo_code code = address_profile_as_recorded(program, out, err);
     if (code == SPGO_OK) {
         check_ranges(m, out, tally);
-        check_branches(m, d, out, tally);
+        check_branches(s, m, d, out, tally);
     }
     instruction_map_free(m);
     if (code != SPGO_OK)

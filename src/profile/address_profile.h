@@ -30,6 +30,9 @@ typedef struct address_profile {
 void address_profile_free(address_profile *p);
 spgo_code address_profile_copy(const address_profile *from, address_profile *to, spgo_error *err);
 
+/* Into the order above, equal ranges and branches joined. */
+void address_profile_sort(address_profile *p);
+
 /* What validation left out or noticed, in hits of ranges and of branches. */
 typedef struct address_tally {
     uint64_t range_hits, branch_hits; /* seen */

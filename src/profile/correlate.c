@@ -162,7 +162,7 @@ static void add_up_totals(tree *t)
         if (n->function)
             sampleprof_add_total(n->function, n->total);
         if (n->parent != TREE_NONE)
-            t->nodes[n->parent].total = correlate_add(t->nodes[n->parent].total, n->total);
+            t->nodes[n->parent].total = saturating_add(t->nodes[n->parent].total, n->total);
     }
 }
 
@@ -174,7 +174,7 @@ static bool raise_to_targets(tree *t, sampleprof_function *f)
     for (size_t i = 0; i < count; i++) {
         uint64_t sum = 0;
         for (size_t k = 0; k < lines[i].target_count; k++)
-            sum = correlate_add(sum, lines[i].targets[k].count);
+            sum = saturating_add(sum, lines[i].targets[k].count);
         if (sum <= lines[i].count)
             continue;
         if (!sampleprof_raise_line(t->profile, f, lines[i].place, sum))

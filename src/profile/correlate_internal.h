@@ -5,6 +5,7 @@
 #ifndef PROFILE_CORRELATE_INTERNAL_H
 #define PROFILE_CORRELATE_INTERNAL_H
 
+#include <base/saturate.h>
 #include <profile/correlate.h>
 #include <profile/coverage.h>
 
@@ -76,15 +77,5 @@ spgo_code lost_calls_place(lost_calls *l, const lost_call_places *places, spgo_e
 /* Can a text profile hold it as a function's name; as a call target's? */
 bool correlate_name_is_usable(spgo_str name);
 bool correlate_target_is_usable(spgo_str name);
-
-static inline uint64_t correlate_add(uint64_t a, uint64_t b)
-{
-    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
-static inline uint64_t correlate_multiply(uint64_t a, uint64_t b)
-{
-    return b != 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
-}
 
 #endif

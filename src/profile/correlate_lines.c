@@ -186,15 +186,15 @@ static bool flush_run(lines *l)
     bool has_line = node != TREE_NONE && (l->is_exact || leaf->line != 0);
     if (node != TREE_NONE) {
         tree_node *n = &l->tree.nodes[node];
-        n->total = correlate_add(n->total, l->bytes_count);
+        n->total = saturating_add(n->total, l->bytes_count);
         if (n->function && has_line)
             l->tree.failed |= !sampleprof_raise_line(
                 l->tree.profile, n->function, place_of(l, leaf),
-                correlate_multiply(l->max_count, duplication_factor(l, leaf->discriminator)));
+                saturating_multiply(l->max_count, duplication_factor(l, leaf->discriminator)));
         l->coverage.marks[l->procedure] |= COVERAGE_USED;
     }
     uint64_t *tally = has_line ? &l->tally->samples_used : &l->tally->samples_without_line;
-    *tally = correlate_add(*tally, l->hits);
+    *tally = saturating_add(*tally, l->hits);
     forget_run(l);
     return !l->tree.failed;
 }
@@ -221,12 +221,13 @@ static bool visit(void *ctx, const coverage_step *step)
         l->procedure = step->procedure;
     }
     if (!l->run.leaf) {
-        l->tally->samples_without_line = correlate_add(l->tally->samples_without_line, step->count);
+        l->tally->samples_without_line =
+            saturating_add(l->tally->samples_without_line, step->count);
         return true;
     }
-    uint64_t bytes = correlate_multiply(step->count, step->instruction.size_bytes);
-    l->bytes_count = correlate_add(l->bytes_count, bytes);
-    l->hits = correlate_add(l->hits, step->count);
+    uint64_t bytes = saturating_multiply(step->count, step->instruction.size_bytes);
+    l->bytes_count = saturating_add(l->bytes_count, bytes);
+    l->hits = saturating_add(l->hits, step->count);
     if (step->count > l->max_count)
         l->max_count = step->count;
     return true;
@@ -311,7 +312,7 @@ static bool place_call(void *ctx, const address_branch *call, uint32_t rva, uint
 {
     lines *l = ctx;
     const symbol_procedure *callee = coverage_entered_at(&l->coverage, call->to_rva);
-    l->tally->calls_placed = correlate_add(l->tally->calls_placed, count);
+    l->tally->calls_placed = saturating_add(l->tally->calls_placed, count);
     return add_target_at(l, rva, top_name(l, callee->function, callee), count);
 }
 

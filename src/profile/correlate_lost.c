@@ -207,7 +207,7 @@ static void scale_ends(trail *t)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < t->end_count; i++)
-        sum = correlate_add(sum, t->ends[i].count);
+        sum = saturating_add(sum, t->ends[i].count);
     t->whole = coverage_count_at(t->lost->coverage, t->call_rva);
     if (t->whole < sum)
         t->whole = sum;

@@ -299,12 +299,12 @@ static bool add_probe(by_probes *b, size_t i)
     const pseudoprobe *p = &b->probes.probes[i];
     uint32_t node = node_of(b, p->node);
     if (node == TREE_NONE) {
-        b->tally->samples_without_line = correlate_add(b->tally->samples_without_line, b->hits[i]);
+        b->tally->samples_without_line = saturating_add(b->tally->samples_without_line, b->hits[i]);
         return !b->tree.failed;
     }
     tree_node *n = &b->tree.nodes[node];
-    n->total = correlate_add(n->total, b->hits[i]);
-    b->tally->samples_used = correlate_add(b->tally->samples_used, b->hits[i]);
+    n->total = saturating_add(n->total, b->hits[i]);
+    b->tally->samples_used = saturating_add(b->tally->samples_used, b->hits[i]);
     if (!n->function)
         return true;
     const symbol_procedure *procedure =
@@ -447,8 +447,8 @@ static bool place_call(void *ctx, const address_branch *call, uint32_t rva, uint
     sampleprof_place place = {.line_offset = block->index + 1};
     spgo_str name = correlate_canonical_name(
         procedure_name(b, coverage_entered_at(&b->coverage, call->to_rva)));
-    b->tree.nodes[node].total = correlate_add(b->tree.nodes[node].total, count);
-    b->tally->calls_placed = correlate_add(b->tally->calls_placed, count);
+    b->tree.nodes[node].total = saturating_add(b->tree.nodes[node].total, count);
+    b->tally->calls_placed = saturating_add(b->tally->calls_placed, count);
     b->tree.failed |= !sampleprof_add_line(b->tree.profile, f, place, count) ||
                       !sampleprof_add_target(b->tree.profile, f, place, name, count);
     return !b->tree.failed;

@@ -1,8 +1,9 @@
 /* Coverage: how often each instruction ran, from ranges that may overlap. */
-#include <profile/correlate_internal.h>
+#include <profile/coverage.h>
 
 #include <stdlib.h>
 
+#include <base/fail.h>
 #include <base/hash.h>
 #include <base/intern.h>
 #include <base/text.h>
@@ -36,7 +37,7 @@ static spgo_code list_pieces(coverage *c, spgo_error *err)
         count += c->procedures[i].piece_count;
     c->pieces = calloc(count + 1, sizeof *c->pieces);
     if (!c->pieces)
-        return spgo_fail_nomem(err, "correlate", count * sizeof *c->pieces);
+        return spgo_fail_nomem(err, "coverage", count * sizeof *c->pieces);
     for (size_t i = 0; i < c->procedure_count; i++) {
         const symbol_procedure *p = &c->procedures[i];
         for (uint32_t k = 0; k < p->piece_count; k++) {
@@ -106,7 +107,7 @@ static spgo_code touch_namesakes(coverage *c, spgo_error *err)
 {
     named *touched = calloc(c->procedure_count + 1, sizeof *touched);
     if (!touched)
-        return spgo_fail_nomem(err, "correlate", c->procedure_count * sizeof *touched);
+        return spgo_fail_nomem(err, "coverage", c->procedure_count * sizeof *touched);
     uint64_t seed = hash_seed(c);
     size_t count = 0;
     for (size_t i = 0; i < c->procedure_count; i++) {
@@ -133,7 +134,7 @@ spgo_code coverage_open(coverage *c, const address_profile *measured, symbols *s
     c->marks = calloc(c->procedure_count + 1, 1);
     c->by_last = calloc(range_count + 1, sizeof *c->by_last);
     if (!c->marks || !c->by_last)
-        return spgo_fail_nomem(err, "correlate",
+        return spgo_fail_nomem(err, "coverage",
                                c->procedure_count + range_count * sizeof *c->by_last);
     for (size_t i = 0; i < range_count; i++)
         c->by_last[i] = measured->ranges[i];

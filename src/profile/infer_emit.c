@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <base/fail.h>
+#include <base/saturate.h>
 
 /* ------------------------------------------------------------------ the lists */
 
@@ -46,62 +47,11 @@ void infer_add_branch(infer_sink *s, uint32_t from_rva, uint32_t to_rva, uint64_
     s->failed |= s->entered.failed;
 }
 
-static int range_order(const void *a, const void *b)
-{
-    const address_range *x = a, *y = b;
-    uint64_t p = samples_pair(x->begin_rva, x->last_rva),
-             q = samples_pair(y->begin_rva, y->last_rva);
-    return (p > q) - (p < q);
-}
-
-static int branch_order(const void *a, const void *b)
-{
-    const address_branch *x = a, *y = b;
-    uint64_t p = samples_pair(x->from_rva, x->to_rva), q = samples_pair(y->from_rva, y->to_rva);
-    return (p > q) - (p < q);
-}
-
-static uint64_t sum_of(uint64_t a, uint64_t b)
-{
-    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
-static void sort_ranges(address_profile *p)
-{
-    size_t kept = 0;
-    if (p->range_count == 0)
-        return;
-    qsort(p->ranges, p->range_count, sizeof *p->ranges, range_order);
-    for (size_t i = 1; i < p->range_count; i++) {
-        if (range_order(&p->ranges[i], &p->ranges[kept]) == 0)
-            p->ranges[kept].count = sum_of(p->ranges[kept].count, p->ranges[i].count);
-        else
-            p->ranges[++kept] = p->ranges[i];
-    }
-    p->range_count = kept + 1;
-}
-
-static void sort_branches(address_profile *p)
-{
-    size_t kept = 0;
-    if (p->branch_count == 0)
-        return;
-    qsort(p->branches, p->branch_count, sizeof *p->branches, branch_order);
-    for (size_t i = 1; i < p->branch_count; i++) {
-        if (branch_order(&p->branches[i], &p->branches[kept]) == 0)
-            p->branches[kept].count = sum_of(p->branches[kept].count, p->branches[i].count);
-        else
-            p->branches[++kept] = p->branches[i];
-    }
-    p->branch_count = kept + 1;
-}
-
 spgo_code infer_finish(infer_sink *s, address_profile *out, spgo_error *err)
 {
     if (s->failed)
         return spgo_fail_nomem(err, "infer", s->found.range_count * sizeof(address_range));
-    sort_ranges(&s->found);
-    sort_branches(&s->found);
+    address_profile_sort(&s->found);
     address_profile_free(out);
     *out = s->found;
     s->found = (address_profile){0};
@@ -116,22 +66,13 @@ void infer_sink_free(infer_sink *s)
 
 /* ------------------------------------------------------------------ flows */
 
-/* Where a call or jump arrives in the end, if that is told. */
-static uint32_t through_thunk(symbols *sy, uint32_t rva)
-{
-    const symbol_procedure *p = symbols_procedure_at(sy, rva);
-    bool is_thunk =
-        p && p->entry_rva == rva && (p->flags & SYMBOL_THUNK) && p->thunk_target_rva != UINT32_MAX;
-    return is_thunk ? p->thunk_target_rva : rva;
-}
-
 static void emit_calls(infer_sink *s, const infer_unit *u, uint32_t block, symbols *sy)
 {
     const flow_block *b = &u->code.blocks[block];
     for (uint32_t i = 0; i < b->instruction_count; i++) {
         const code_instruction *in = &u->code.instructions[b->first_instruction + i];
         if (in->kind == CODE_CALL && in->has_target)
-            infer_add_branch(s, in->rva, through_thunk(sy, in->target_rva),
+            infer_add_branch(s, in->rva, symbols_past_thunk(sy, in->target_rva),
                              u->flow.blocks[block].flow);
     }
 }
@@ -150,7 +91,7 @@ static void emit_tail_call(infer_sink *s, const infer_unit *u, uint32_t block, s
         stays += u->flow.jumps[e].flow;
     uint64_t flow = u->flow.blocks[block].flow;
     if (flow > stays)
-        infer_add_branch(s, last->rva, through_thunk(sy, last->target_rva), flow - stays);
+        infer_add_branch(s, last->rva, symbols_past_thunk(sy, last->target_rva), flow - stays);
 }
 
 void infer_emit(infer_sink *s, const infer_unit *u, symbols *sy, bool with_calls)

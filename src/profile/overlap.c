@@ -1,6 +1,7 @@
 /* Both profiles are sorted by name, place and callee: everything is one merge. */
 #include <profile/overlap.h>
 
+#include <base/saturate.h>
 #include <base/text.h>
 
 #include <math.h>
@@ -80,11 +81,6 @@ void overlap_walk(const sampleprof_function *a, const sampleprof_function *b, ov
 }
 
 /* ------------------------------------------------------------------ sums */
-
-static uint64_t saturating_add(uint64_t a, uint64_t b)
-{
-    return a + b < a ? UINT64_MAX : a + b;
-}
 
 static void add_to(uint64_t *sum, uint64_t count)
 {

@@ -96,6 +96,16 @@ spgo_code symbols_procedures(symbols *s, const symbol_procedure **out, size_t *c
 /* The procedure one of whose pieces holds the RVA; NULL: none (or no memory). */
 const symbol_procedure *symbols_procedure_at(symbols *s, uint32_t rva);
 
+/* Where a jump or call to an RVA arrives in the end: behind the thunk that is entered there, if its
+ * target is known, else at the RVA itself. */
+static inline uint32_t symbols_past_thunk(symbols *s, uint32_t rva)
+{
+    const symbol_procedure *p = symbols_procedure_at(s, rva);
+    bool enters_thunk =
+        p && (p->flags & SYMBOL_THUNK) && p->entry_rva == rva && p->thunk_target_rva != UINT32_MAX;
+    return enters_thunk ? p->thunk_target_rva : rva;
+}
+
 /* Further names of a folded procedure, for people and for choosing; *count 0: none. */
 const spgo_str *symbols_other_names(symbols *s, const symbol_procedure *p, size_t *count);
 

@@ -1,7 +1,7 @@
 /*
  * Between symbols.c, which opens images and answers, and the back ends, which know what stands in
- * debug information: dwarf.c (DWARF of ELF and PE) and pdb.c (PDB). elf_procedures.c and
- * pe_procedures.c know what there is without either: symbol tables, exports, unwind tables.
+ * debug information: dwarf.c (DWARF of ELF and PE), pdb.c (PDB), and, for what there is without
+ * either, elf_procedures.c and pe_procedures.c (symbol tables, exports, unwind tables).
  */
 #ifndef SYMBOL_INTERNAL_H
 #define SYMBOL_INTERNAL_H

@@ -1,6 +1,7 @@
 /* The reading cursor: sticky errors, sub-readers, and the offset of the first bad byte. */
 #include "test_data.h"
 
+#include <base/bytes.h>
 #include <base/reader.h>
 
 #include <string.h>
@@ -156,6 +157,42 @@ static void finishing_reports_the_first_failure(void **state)
     assert_int_equal(reader_finish(&r, "test.thing", NULL), SPGO_TRUNCATED);
 }
 
+static void numbers_of_variable_length(void **state)
+{
+    (void)state;
+    static const uint64_t values[] = {0, 1, 0x7f, 0x80, 0x3fff, 0x4000, UINT32_MAX, UINT64_MAX};
+    bytes b = {0};
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        bytes_uleb(&b, values[i]);
+    reader r = reader_from(bytes_span(&b), 0);
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        assert_true(reader_uleb(&r) == values[i]);
+    assert_int_equal(reader_left(&r), 0);
+    assert_int_equal(r.code, SPGO_OK);
+    bytes_free(&b);
+}
+
+static void numbers_of_more_than_64_bits_are_corrupt(void **state)
+{
+    (void)state;
+    static const uint8_t large[] = {7,    0xff, 0xff, 0xff, 0xff, 0xff,
+                                    0xff, 0xff, 0xff, 0xff, 0x02}; /* bit 64 */
+    static const uint8_t padded[] = {0x80, 0x80, 0x80, 0x80, 0x80, 0x80,
+                                     0x80, 0x80, 0x80, 0x80, 0x00}; /* 11 bytes */
+    reader r = reader_from((spgo_span){large, sizeof large}, 0x100);
+    assert_int_equal(reader_uleb(&r), 7);
+    assert_int_equal(reader_uleb(&r), 0);
+    assert_int_equal(r.code, SPGO_CORRUPT);
+    assert_int_equal(r.bad_off, 0x101);
+    r = reader_from((spgo_span){padded, sizeof padded}, 0);
+    assert_int_equal(reader_uleb(&r), 0);
+    assert_int_equal(r.code, SPGO_CORRUPT);
+    r = reader_from((spgo_span){padded, 3}, 0);
+    assert_int_equal(reader_uleb(&r), 0);
+    assert_int_equal(r.code, SPGO_TRUNCATED);
+    assert_int_equal(r.bad_off, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +202,8 @@ int main(void)
         cmocka_unit_test(seeking_reaches_the_end_and_no_further),
         cmocka_unit_test(a_sub_reader_cannot_look_past_its_end),
         cmocka_unit_test(counts_are_checked_against_what_is_left),
+        cmocka_unit_test(numbers_of_variable_length),
+        cmocka_unit_test(numbers_of_more_than_64_bits_are_corrupt),
         cmocka_unit_test(text_ends_at_its_nul),
         cmocka_unit_test(utf16_ends_at_a_whole_nul_unit),
         cmocka_unit_test(nothing_can_be_read_from_nothing),

@@ -7,6 +7,7 @@
 #include <base/guid.h>
 #include <base/hash.h>
 #include <base/reader.h>
+#include <base/saturate.h>
 
 #include <errno.h>
 #include <string.h>
@@ -242,6 +243,17 @@ static void hashes_spread_regular_keys(void **state)
     assert_int_not_equal(hash_seed(&taken[0]), hash_seed(&taken[16]));
 }
 
+static void sums_and_products_stay_at_the_largest_number(void **state)
+{
+    (void)state;
+    assert_int_equal(saturating_add(2, 3), 5);
+    assert_true(saturating_add(UINT64_MAX - 1, 1) == UINT64_MAX);
+    assert_true(saturating_add(UINT64_MAX, 2) == UINT64_MAX);
+    assert_int_equal(saturating_multiply(2, 3), 6);
+    assert_int_equal(saturating_multiply(0, UINT64_MAX), 0);
+    assert_true(saturating_multiply(UINT64_C(1) << 32, UINT64_C(1) << 32) == UINT64_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -259,6 +271,7 @@ int main(void)
         cmocka_unit_test(every_code_has_a_name),
         cmocka_unit_test(findings_are_bounded_and_counted),
         cmocka_unit_test(hashes_spread_regular_keys),
+        cmocka_unit_test(sums_and_products_stay_at_the_largest_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,40 +1,10 @@
 /* ELF files built by hand in every class and byte order, whole and with one field broken. */
-#include "test_data.h"
+#include "elf_build.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-#include <base/bytes.h>
-#include <format/elf/elf.h>
 
 static const uint8_t build_id[20] = {0xde, 0xad, 0xbe, 0xef, 5,  6,  7,  8,  9,  10,
                                      11,   12,   13,   14,   15, 16, 17, 18, 19, 20};
-
-/* What kind of file a test wants. */
-typedef struct kind {
-    bool is_64bit, big_endian;
-} kind;
-
-static const kind kinds[] = {{false, false}, {false, true}, {true, false}, {true, true}};
-enum { KIND_COUNT = 4 };
-
-static void half(bytes *b, kind k, uint16_t v)
-{
-    bytes_u16(b, k.big_endian ? __builtin_bswap16(v) : v);
-}
-
-static void word(bytes *b, kind k, uint32_t v)
-{
-    bytes_u32(b, k.big_endian ? __builtin_bswap32(v) : v);
-}
-
-static void wide(bytes *b, kind k, uint64_t v)
-{
-    if (k.is_64bit)
-        bytes_u64(b, k.big_endian ? __builtin_bswap64(v) : v);
-    else
-        word(b, k, (uint32_t)v);
-}
 
 typedef struct segment {
     uint32_t type, flags;

@@ -19,25 +19,9 @@ enum {
 
 /* ------------------------------------------------------------------ numbers */
 
-static uint64_t read_uleb(reader *r)
-{
-    uint64_t start = reader_offset(r), value = 0;
-    for (unsigned shift = 0; r->code == SPGO_OK; shift += 7) {
-        uint64_t byte = reader_u8(r), bits = byte & 0x7f;
-        if (shift >= 64 || (bits << shift) >> shift != bits) {
-            reader_fail(r, SPGO_CORRUPT, start);
-            return 0;
-        }
-        value |= bits << shift;
-        if (!(byte & 0x80))
-            return value;
-    }
-    return 0;
-}
-
 static uint32_t read_uleb32(reader *r)
 {
-    uint64_t start = reader_offset(r), value = read_uleb(r);
+    uint64_t start = reader_offset(r), value = reader_uleb(r);
     if (value > UINT32_MAX)
         reader_fail(r, SPGO_CORRUPT, start);
     return value > UINT32_MAX ? 0 : (uint32_t)value;
@@ -95,7 +79,7 @@ static size_t read_descriptions(reader *r, described *out)
     size_t count = 0;
     while (r->code == SPGO_OK && reader_left(r) > 0) {
         pseudoprobe_function f = {.guid = reader_u64(r), .checksum = reader_u64(r)};
-        spgo_span name = reader_bytes(r, read_uleb(r));
+        spgo_span name = reader_bytes(r, reader_uleb(r));
         f.name = (spgo_str){(const char *)name.ptr, name.len};
         if (r->code == SPGO_OK && out)
             out[count] = (described){f, count};

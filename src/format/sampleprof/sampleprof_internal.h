@@ -5,6 +5,7 @@
 #include <format/sampleprof/sampleprof.h>
 
 #include <base/reader.h>
+#include <base/saturate.h>
 
 enum { SAMPLEPROF_VERSION = 103, SAMPLEPROF_LINE_OFFSET_MAX = 0xffff };
 
@@ -63,19 +64,11 @@ static inline uint64_t sampleprof_place_key(sampleprof_place place)
     return (uint64_t)place.line_offset << 32 | place.discriminator;
 }
 
-static inline uint64_t saturating_add(uint64_t a, uint64_t b)
-{
-    return a + b < a ? UINT64_MAX : a + b;
-}
-
 /* Each reads one form; *read is set only on success. */
 spgo_code sampleprof_read_text(spgo_span bytes, uint64_t budget_bytes, sampleprof **read, diag *d,
                                spgo_error *err);
 spgo_code sampleprof_read_binary(spgo_span bytes, uint64_t budget_bytes, sampleprof **read, diag *d,
                                  spgo_error *err);
-
-/* ULEB128. A number of more than 64 bits, or of more than 10 bytes, is CORRUPT. */
-uint64_t sampleprof_read_uleb(reader *r);
 
 /* Does it start with the number of a binary form that is read? */
 bool sampleprof_has_magic(spgo_span bytes);

@@ -9,7 +9,7 @@ static uint64_t magic_of(spgo_span bytes)
     if (bytes.len > MAGIC_BYTES_MAX)
         bytes.len = MAGIC_BYTES_MAX;
     reader r = reader_from(bytes, 0);
-    uint64_t magic = sampleprof_read_uleb(&r);
+    uint64_t magic = reader_uleb(&r);
     return r.code ? 0 : magic;
 }
 

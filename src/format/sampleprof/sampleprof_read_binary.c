@@ -23,7 +23,6 @@ enum {
     SITE_BYTES_MIN = 6,   /* offset, discriminator, name, total, two numbers of parts */
     METADATA_BYTES_MIN = 4,
     CUTOFF_BYTES_MIN = 3,
-    ULEB_BITS_MAX = 70,
     DEFLATE_RATIO_MAX = 1032
 };
 
@@ -78,28 +77,10 @@ static void no_memory(reader *r)
 
 /* ------------------------------------------------------------------ numbers */
 
-uint64_t sampleprof_read_uleb(reader *r)
-{
-    uint64_t start = reader_offset(r);
-    uint64_t value = 0;
-    for (unsigned shift = 0; shift < ULEB_BITS_MAX; shift += 7) {
-        uint8_t byte = reader_u8(r);
-        uint64_t bits = byte & 0x7f;
-        bool fits = shift < 63 || bits <= 1;
-        if (r->code || !fits)
-            break;
-        value |= bits << shift;
-        if (byte < 0x80)
-            return value;
-    }
-    reader_fail(r, SPGO_CORRUPT, start);
-    return 0;
-}
-
 static uint32_t read_u32(binary_reader *b, reader *r, uint64_t max)
 {
     uint64_t start = reader_offset(r);
-    uint64_t value = sampleprof_read_uleb(r);
+    uint64_t value = reader_uleb(r);
     if (value > max)
         refuse(b, r, SPGO_CORRUPT, start, "a number %llu is too large for its field",
                (unsigned long long)value);
@@ -118,7 +99,7 @@ static sampleprof_place read_place(binary_reader *b, reader *r)
 static spgo_str read_name(binary_reader *b, reader *r)
 {
     uint64_t start = reader_offset(r);
-    uint64_t number = sampleprof_read_uleb(r);
+    uint64_t number = reader_uleb(r);
     if (!r->code && number >= b->name_count)
         refuse(b, r, SPGO_CORRUPT, start, "the table of names has no number %llu",
                (unsigned long long)number);
@@ -132,13 +113,13 @@ static spgo_str read_name(binary_reader *b, reader *r)
 static void read_line(binary_reader *b, reader *r, sampleprof_function *f)
 {
     sampleprof_place place = read_place(b, r);
-    uint64_t count = sampleprof_read_uleb(r);
-    size_t targets = reader_count(r, sampleprof_read_uleb(r), TARGET_BYTES_MIN);
+    uint64_t count = reader_uleb(r);
+    size_t targets = reader_count(r, reader_uleb(r), TARGET_BYTES_MIN);
     if (!r->code && !sampleprof_add_line(b->p, f, place, count))
         no_memory(r);
     for (size_t i = 0; i < targets && !r->code; i++) {
         spgo_str callee = read_name(b, r);
-        count = sampleprof_read_uleb(r);
+        count = reader_uleb(r);
         if (!r->code && !sampleprof_add_target(b->p, f, place, callee, count))
             no_memory(r);
     }
@@ -147,11 +128,11 @@ static void read_line(binary_reader *b, reader *r, sampleprof_function *f)
 /* What follows the name; calls itself for callees that were inlined. */
 static void read_body(binary_reader *b, reader *r, sampleprof_function *f, unsigned depth)
 {
-    sampleprof_add_total(f, sampleprof_read_uleb(r));
-    size_t lines = reader_count(r, sampleprof_read_uleb(r), LINE_BYTES_MIN);
+    sampleprof_add_total(f, reader_uleb(r));
+    size_t lines = reader_count(r, reader_uleb(r), LINE_BYTES_MIN);
     for (size_t i = 0; i < lines && !r->code; i++)
         read_line(b, r, f);
-    size_t sites = reader_count(r, sampleprof_read_uleb(r), SITE_BYTES_MIN);
+    size_t sites = reader_count(r, reader_uleb(r), SITE_BYTES_MIN);
     for (size_t i = 0; i < sites && !r->code; i++) {
         sampleprof_place place = read_place(b, r);
         spgo_str name = read_name(b, r);
@@ -169,7 +150,7 @@ static void read_body(binary_reader *b, reader *r, sampleprof_function *f, unsig
 static void read_functions(binary_reader *b, reader *r)
 {
     while (reader_left(r) > 0) {
-        uint64_t head = sampleprof_read_uleb(r);
+        uint64_t head = reader_uleb(r);
         spgo_str name = read_name(b, r);
         sampleprof_function *f = r->code ? NULL : sampleprof_function_named(b->p, name);
         if (f) {
@@ -185,13 +166,13 @@ static void read_functions(binary_reader *b, reader *r)
 static void read_metadata_of(binary_reader *b, reader *r, uint64_t flags, sampleprof_function *f,
                              unsigned depth)
 {
-    uint64_t checksum = flags & METADATA_PROBES ? sampleprof_read_uleb(r) : 0;
+    uint64_t checksum = flags & METADATA_PROBES ? reader_uleb(r) : 0;
     uint32_t attributes = flags & METADATA_ATTRIBUTES ? read_u32(b, r, UINT32_MAX) : 0;
     if (f && !r->code && checksum)
         sampleprof_set_checksum(f, checksum);
     if (f && !r->code && attributes)
         sampleprof_set_attributes(f, attributes);
-    size_t sites = reader_count(r, sampleprof_read_uleb(r), METADATA_BYTES_MIN);
+    size_t sites = reader_count(r, reader_uleb(r), METADATA_BYTES_MIN);
     for (size_t i = 0; i < sites && !r->code; i++) {
         sampleprof_place place = read_place(b, r);
         spgo_str name = read_name(b, r);
@@ -219,10 +200,10 @@ static void read_metadata(binary_reader *b, reader *r, uint64_t flags)
 static void pass_summary(reader *r)
 {
     for (int i = 0; i < 5; i++)
-        (void)sampleprof_read_uleb(r);
-    size_t cutoffs = reader_count(r, sampleprof_read_uleb(r), CUTOFF_BYTES_MIN);
+        (void)reader_uleb(r);
+    size_t cutoffs = reader_count(r, reader_uleb(r), CUTOFF_BYTES_MIN);
     for (size_t i = 0; i < 3 * cutoffs && !r->code; i++)
-        (void)sampleprof_read_uleb(r);
+        (void)reader_uleb(r);
 }
 
 /* The decimal digits of an MD5 value, which are its name. */
@@ -242,7 +223,7 @@ static void read_names(binary_reader *b, reader *r, uint64_t flags)
     enum { DIGITS_ROOM = 20 };
     bool is_fixed = flags & NAMES_MD5_FIXED;
     bool is_md5 = flags & (NAMES_MD5 | NAMES_MD5_FIXED);
-    size_t count = reader_count(r, sampleprof_read_uleb(r), is_fixed ? sizeof(uint64_t) : 1);
+    size_t count = reader_count(r, reader_uleb(r), is_fixed ? sizeof(uint64_t) : 1);
     spgo_str *names = arena_push(b->scratch, count, sizeof *names);
     char *digits = is_md5 ? arena_push(b->scratch, count, DIGITS_ROOM) : NULL;
     if (!names || (is_md5 && !digits)) {
@@ -251,8 +232,8 @@ static void read_names(binary_reader *b, reader *r, uint64_t flags)
     }
     for (size_t i = 0; i < count && !r->code; i++) {
         if (is_md5)
-            names[i] = digits_of(digits + i * DIGITS_ROOM,
-                                 is_fixed ? reader_u64(r) : sampleprof_read_uleb(r));
+            names[i] =
+                digits_of(digits + i * DIGITS_ROOM, is_fixed ? reader_u64(r) : reader_uleb(r));
         else
             names[i] = reader_cstr(r);
     }
@@ -290,8 +271,8 @@ static spgo_code check_flags(const binary_reader *b, const section *s)
 #if SPGO_HAVE_ZLIB
 static spgo_code inflate_section(binary_reader *b, const section *s, reader *r)
 {
-    uint64_t raw_bytes = sampleprof_read_uleb(r);
-    uint64_t packed_bytes = sampleprof_read_uleb(r);
+    uint64_t raw_bytes = reader_uleb(r);
+    uint64_t packed_bytes = reader_uleb(r);
     spgo_span packed = reader_bytes(r, packed_bytes);
     if (r->code)
         return finish(b, r, "sampleprof.compressed");
@@ -407,9 +388,9 @@ static spgo_code read_plain(binary_reader *b, reader *r)
 static spgo_code read_all(binary_reader *b)
 {
     reader r = reader_from(b->file, 0);
-    uint64_t magic = sampleprof_read_uleb(&r);
+    uint64_t magic = reader_uleb(&r);
     uint64_t version_off = reader_offset(&r);
-    uint64_t version = sampleprof_read_uleb(&r);
+    uint64_t version = reader_uleb(&r);
     if (r.code)
         return finish(b, &r, "sampleprof.header");
     if (version != SAMPLEPROF_VERSION)

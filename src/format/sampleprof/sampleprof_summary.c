@@ -46,11 +46,6 @@ static uint64_t share_of(uint64_t total, uint32_t cutoff)
     return total / CUTOFF_SCALE * cutoff + total % CUTOFF_SCALE * cutoff / CUTOFF_SCALE;
 }
 
-static uint64_t saturating_multiply(uint64_t a, uint64_t b)
-{
-    return a && b > UINT64_MAX / a ? UINT64_MAX : a * b;
-}
-
 static spgo_code cut(summing *s, spgo_error *err)
 {
     size_t left;

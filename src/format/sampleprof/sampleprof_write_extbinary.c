@@ -43,27 +43,15 @@ typedef struct ext_writer {
     part parts[PART_COUNT];
 } ext_writer;
 
-static void put_uleb(bytes *b, uint64_t v)
-{
-    uint8_t digits[10];
-    size_t n = 0;
-    do {
-        digits[n] = (uint8_t)(v & 0x7f);
-        v >>= 7;
-        digits[n++] |= v ? 0x80 : 0;
-    } while (v);
-    bytes_put(b, digits, n);
-}
-
 static void put_place(bytes *b, sampleprof_place place)
 {
-    put_uleb(b, place.line_offset);
-    put_uleb(b, place.discriminator);
+    bytes_uleb(b, place.line_offset);
+    bytes_uleb(b, place.discriminator);
 }
 
 static void put_name(const ext_writer *w, bytes *b, spgo_str name)
 {
-    put_uleb(b, sampleprof_name_number(w->p, name));
+    bytes_uleb(b, sampleprof_name_number(w->p, name));
 }
 
 /* ------------------------------------------------------------------ sections */
@@ -73,16 +61,16 @@ static spgo_code make_summary(ext_writer *w)
     bytes *b = &w->parts[PART_SUMMARY].contents;
     sampleprof_summary s;
     SPGO_TRY(sampleprof_summarize(w->p, &s, w->err));
-    put_uleb(b, s.total);
-    put_uleb(b, s.max_count);
-    put_uleb(b, s.max_function_count);
-    put_uleb(b, s.count_count);
-    put_uleb(b, s.function_count);
-    put_uleb(b, SAMPLEPROF_CUTOFF_COUNT);
+    bytes_uleb(b, s.total);
+    bytes_uleb(b, s.max_count);
+    bytes_uleb(b, s.max_function_count);
+    bytes_uleb(b, s.count_count);
+    bytes_uleb(b, s.function_count);
+    bytes_uleb(b, SAMPLEPROF_CUTOFF_COUNT);
     for (size_t i = 0; i < SAMPLEPROF_CUTOFF_COUNT; i++) {
-        put_uleb(b, s.cutoffs[i].cutoff);
-        put_uleb(b, s.cutoffs[i].min_count);
-        put_uleb(b, s.cutoffs[i].count);
+        bytes_uleb(b, s.cutoffs[i].cutoff);
+        bytes_uleb(b, s.cutoffs[i].min_count);
+        bytes_uleb(b, s.cutoffs[i].count);
     }
     return SPGO_OK;
 }
@@ -115,7 +103,7 @@ static spgo_code make_names(ext_writer *w)
     if (!sorted)
         return sampleprof_fail_memory(w->p, w->err);
     names->flags = is_md5 ? NAMES_MD5 | NAMES_MD5_FIXED : 0;
-    put_uleb(&names->contents, count);
+    bytes_uleb(&names->contents, count);
     for (size_t i = 0; i < count; i++) {
         if (is_md5) {
             bytes_u64(&names->contents, number_of(sorted[i]));
@@ -146,15 +134,15 @@ static spgo_code put_lines(const ext_writer *w, bytes *b, const sampleprof_funct
 {
     size_t count;
     const sampleprof_line *lines = sampleprof_lines(f, &count);
-    put_uleb(b, count);
+    bytes_uleb(b, count);
     for (const sampleprof_line *l = lines; l < lines + count; l++) {
         SPGO_TRY(check_place(w, l->place));
         put_place(b, l->place);
-        put_uleb(b, l->count);
-        put_uleb(b, l->target_count);
+        bytes_uleb(b, l->count);
+        bytes_uleb(b, l->target_count);
         for (size_t i = 0; i < l->target_count; i++) {
             put_name(w, b, l->targets[i].callee);
-            put_uleb(b, l->targets[i].count);
+            bytes_uleb(b, l->targets[i].count);
         }
     }
     return SPGO_OK;
@@ -164,12 +152,12 @@ static spgo_code put_body(ext_writer *w, bytes *b, const sampleprof_function *f)
 {
     size_t count;
     put_name(w, b, sampleprof_name(f));
-    put_uleb(b, sampleprof_total(f));
+    bytes_uleb(b, sampleprof_total(f));
     SPGO_TRY(put_lines(w, b, f));
     w->has_attributes |= sampleprof_attributes(f) != 0;
     w->has_preinlined |= (sampleprof_attributes(f) & ATTRIBUTE_SHOULD_BE_INLINED) != 0;
     const sampleprof_callsite *sites = sampleprof_callsites(f, &count);
-    put_uleb(b, count);
+    bytes_uleb(b, count);
     for (size_t i = 0; i < count; i++) {
         SPGO_TRY(check_place(w, sites[i].place));
         put_place(b, sites[i].place);
@@ -183,11 +171,11 @@ static spgo_code make_functions(ext_writer *w)
 {
     bytes *functions = &w->parts[PART_FUNCTIONS].contents;
     bytes *offsets = &w->parts[PART_OFFSETS].contents;
-    put_uleb(offsets, w->top_count);
+    bytes_uleb(offsets, w->top_count);
     for (size_t i = 0; i < w->top_count && !functions->failed; i++) {
         put_name(w, offsets, sampleprof_name(w->tops[i]));
-        put_uleb(offsets, functions->len);
-        put_uleb(functions, sampleprof_head(w->tops[i]));
+        bytes_uleb(offsets, functions->len);
+        bytes_uleb(functions, sampleprof_head(w->tops[i]));
         SPGO_TRY(put_body(w, functions, w->tops[i]));
     }
     return SPGO_OK;
@@ -201,10 +189,10 @@ static void put_metadata_of(const ext_writer *w, bytes *b, const sampleprof_func
     (void)sampleprof_checksum(f, &checksum);
     put_name(w, b, sampleprof_name(f));
     if (sampleprof_has_probes(w->p))
-        put_uleb(b, checksum);
+        bytes_uleb(b, checksum);
     if (w->has_attributes)
-        put_uleb(b, sampleprof_attributes(f));
-    put_uleb(b, count);
+        bytes_uleb(b, sampleprof_attributes(f));
+    bytes_uleb(b, count);
     for (size_t i = 0; i < count; i++) {
         put_place(b, sites[i].place);
         put_metadata_of(w, b, sites[i].callee);
@@ -238,7 +226,7 @@ static spgo_code make_parts(ext_writer *w)
         w->parts[i].type = types[i];
     SPGO_TRY(make_summary(w));
     SPGO_TRY(make_names(w));
-    put_uleb(&w->parts[PART_CONTEXT_NAMES].contents, 0);
+    bytes_uleb(&w->parts[PART_CONTEXT_NAMES].contents, 0);
     SPGO_TRY(make_functions(w));
     make_metadata(w);
     w->parts[PART_SUMMARY].flags =
@@ -271,8 +259,8 @@ static void put_table(ext_writer *w, bytes *header)
 static spgo_code put_file(ext_writer *w, spgo_sink sink)
 {
     bytes header = {0};
-    put_uleb(&header, SAMPLEPROF_MAGIC(SAMPLEPROF_MAGIC_EXT));
-    put_uleb(&header, SAMPLEPROF_VERSION);
+    bytes_uleb(&header, SAMPLEPROF_MAGIC(SAMPLEPROF_MAGIC_EXT));
+    bytes_uleb(&header, SAMPLEPROF_VERSION);
     put_table(w, &header);
     bool failed = header.failed;
     for (size_t i = 0; i < PART_COUNT; i++)
