@@ -1,0 +1,260 @@
+/*
+ * The probes: what a compiler calls at the entry and the exit of every function.
+ *
+ * A probe ends an interval that the thread's last probe began. It goes to the function that was on
+ * top meanwhile: at an entry that is the caller.
+ *
+ * Each probe is written twice. The quick one is for what nearly always is: the thread is known, no
+ * event of the operating system came, the function is the one called from here last, or the one
+ * that was called. It looks first and writes then, calls nothing that returns to it, and so saves
+ * no register; reading the clock is the larger part of it. Anything else goes to the patient one.
+ */
+#include "runtime.h"
+
+#define BARRIER() __asm__ volatile("" ::: "memory")
+#define FRAME() ((uintptr_t)__builtin_frame_address(0))
+
+/* ------------------------------------------------------------------ patient */
+
+/* Charges the interval up to now to the current node. Returns whether an event fell into it. */
+static COLD bool end_interval(probe_thread *t)
+{
+    const uint64_t now = probe_clock();
+    uint64_t interval = now - t->last;
+    const bool has_event = *t->os_word != t->os_expected && probe_os_confirm(t);
+    if ((int64_t)interval < 0) {
+        interval = 0;
+        t->record->clock_steps++;
+    }
+    spgo_spp_node *node = t->node;
+    node->elapsed_exclusive += interval;
+    if (!has_event) {
+        node->application_exclusive += interval;
+        t->application += interval;
+    } else if (node->os_events != UINT32_MAX) {
+        node->os_events++;
+    }
+    t->last = now;
+    return has_event;
+}
+
+static COLD void add_event(probe_thread *t, unsigned kind, bool has_event)
+{
+    if (!t->event)
+        return;
+    if (t->event_end - t->event < 2)
+        probe_events_room(t);
+    uint64_t delta = t->last - t->event_clock;
+    if (delta > UINT32_MAX) {
+        *t->event++ = (uint64_t)SPGO_SPP_LATER << 62 | (delta & (UINT64_MAX >> 3));
+        delta = 0;
+    }
+    *t->event++ = (uint64_t)kind << 62 | (uint64_t)has_event << 61 |
+                  (uint64_t)node_number(t, t->node) << 32 | delta;
+    t->event_chunk->used_bytes = (uint32_t)((char *)t->event - (char *)t->event_chunk);
+    t->event_clock = t->last;
+}
+
+static COLD void push(probe_thread *t, void *function, void *call_site, uintptr_t address)
+{
+    if (t->frame >= t->deepest) { /* a frame that no exit fits, so that exits are looked at */
+        if (!t->too_deep++)
+            *++t->frame = (probe_frame){.node = t->node, .address = address, .call_site = t};
+        return;
+    }
+    spgo_spp_node *node = probe_tree_child(t, t->node, function);
+    if (!node->calls++)
+        node->call_site = (uintptr_t)call_site;
+    *++t->frame = (probe_frame){.node = node,
+                                .call_site = call_site,
+                                .address = address,
+                                .at_entry = {t->last, t->application}};
+    t->node = node;
+}
+
+static COLD void enter_patiently(void *function, void *call_site, uintptr_t address)
+{
+    probe_thread *t = probe_thread_look(address);
+    if (!t)
+        return;
+    const bool has_event = end_interval(t);
+    if (t->frame->address < address)
+        probe_frames_resync_enter(t, address);
+    push(t, function, call_site, address);
+    if (!t->too_deep)
+        add_event(t, SPGO_SPP_ENTER, has_event);
+    BARRIER();
+    t->busy = 0;
+}
+
+static COLD void exit_patiently(void *function, void *call_site, uintptr_t address)
+{
+    probe_thread *t = probe_thread_look(address);
+    if (!t)
+        return;
+    const bool has_event = end_interval(t);
+    if (probe_frames_resync_exit(t, function, call_site, address)) {
+        add_event(t, SPGO_SPP_EXIT, has_event);
+        probe_frames_close(t);
+    }
+    BARRIER();
+    t->busy = 0;
+}
+
+/* A call's values against what the function's were before: inclusive, and exclusive. */
+static COLD void note_values(probe_thread *t, spgo_spp_node *node, probe_pair inclusive,
+                             probe_pair exclusive)
+{
+    const uint64_t values[4] = {inclusive[0], inclusive[1], exclusive[0], exclusive[1]};
+    probe_bounds *b = &t->bounds[node_number(t, node)];
+    for (int i = 0; i < 4; i++) {
+        if (~values[i] > node->not_min[i])
+            node->not_min[i] = ~values[i];
+        if (values[i] > node->max[i])
+            node->max[i] = values[i];
+        const uint64_t min = ~node->not_min[i], max = node->max[i];
+        b->min[i] = min < INT32_MAX ? (int32_t)min : INT32_MAX;
+        b->max[i] = max < INT32_MAX ? (int32_t)max : INT32_MAX;
+    }
+}
+
+COLD void probe_frames_close(probe_thread *t)
+{
+    probe_frame *f = t->frame;
+    const probe_pair inclusive = (probe_pair){t->last, t->application} - f->at_entry;
+    f[-1].children += inclusive;
+    note_values(t, f->node, inclusive, inclusive - f->children);
+    t->frame--;
+    t->node = t->frame->node;
+}
+
+static COLD void note_values_last(probe_thread *t, spgo_spp_node *node, probe_pair inclusive,
+                                  probe_pair exclusive)
+{
+    note_values(t, node, inclusive, exclusive);
+    BARRIER();
+    t->busy = 0;
+}
+
+/* ------------------------------------------------------------------ quick */
+
+#if defined(__x86_64__)
+
+/* Is there anything but time to note? */
+static inline NO_PROBE bool is_plain(const probe_thread *t, uint64_t interval)
+{
+    return LIKELY(t->control == probe_process_now.header->control) &&
+           LIKELY(*t->os_word == t->os_expected) && LIKELY(interval <= UINT32_MAX);
+}
+
+/* With events, is there room for one, and does the time since the last fit into it? */
+static inline NO_PROBE bool has_room_for_event(const probe_thread *t, uint64_t now)
+{
+    return LIKELY(!t->event) ||
+           (LIKELY(t->event_end - t->event >= 2) && LIKELY(now - t->event_clock <= UINT32_MAX));
+}
+
+static inline NO_PROBE void add_plain_event(probe_thread *t, unsigned kind,
+                                            const spgo_spp_node *node, uint64_t now)
+{
+    if (LIKELY(!t->event))
+        return;
+    *t->event++ = (uint64_t)kind << 62 | (uint64_t)node_number(t, node) << 32 |
+                  (uint32_t)(now - t->event_clock);
+    t->event_chunk->used_bytes = (uint32_t)((char *)t->event - (char *)t->event_chunk);
+    t->event_clock = now;
+}
+
+static inline NO_PROBE void add_interval(probe_thread *t, spgo_spp_node *node, uint64_t now,
+                                         uint64_t interval)
+{
+    *(probe_pair *)&node->elapsed_exclusive += (probe_pair){interval, interval};
+    t->application += interval;
+    t->last = now;
+}
+
+NO_PROBE void __cyg_profile_func_enter(void *function, void *call_site)
+{
+    probe_thread *t = probe_self;
+    if (UNLIKELY(t->busy)) {
+        enter_patiently(function, call_site, FRAME());
+        return;
+    }
+    t->busy = FRAME();
+    BARRIER();
+    spgo_spp_node *node = t->node, *child = &t->nodes[node->child];
+    probe_frame *f = t->frame;
+    const uint64_t now = __builtin_ia32_rdtsc(), interval = now - t->last;
+    if (UNLIKELY(!is_plain(t, interval)) || UNLIKELY(child->function != (uintptr_t)function) ||
+        UNLIKELY(f->address < FRAME()) || UNLIKELY(f >= t->deepest) ||
+        UNLIKELY(!has_room_for_event(t, now))) {
+        enter_patiently(function, call_site, FRAME());
+        return;
+    }
+    add_interval(t, node, now, interval);
+    child->calls++;
+    f[1].node = child;
+    f[1].call_site = call_site;
+    f[1].address = FRAME();
+    f[1].at_entry = (probe_pair){now, t->application};
+    f[1].children = (probe_pair){0, 0};
+    t->frame = f + 1;
+    t->node = child;
+    add_plain_event(t, SPGO_SPP_ENTER, child, now);
+    BARRIER();
+    t->busy = 0;
+}
+
+NO_PROBE void __cyg_profile_func_exit(void *function, void *call_site)
+{
+    probe_thread *t = probe_self;
+    if (UNLIKELY(t->busy)) {
+        exit_patiently(function, call_site, FRAME());
+        return;
+    }
+    t->busy = FRAME();
+    BARRIER();
+    spgo_spp_node *node = t->node;
+    probe_frame *f = t->frame;
+    const uint64_t now = __builtin_ia32_rdtsc(), interval = now - t->last;
+    if (UNLIKELY(!is_plain(t, interval)) || UNLIKELY(f->call_site != call_site) ||
+        UNLIKELY(node->function != (uintptr_t)function) ||
+        UNLIKELY(!has_room_for_event(t, now))) {
+        exit_patiently(function, call_site, FRAME());
+        return;
+    }
+    add_interval(t, node, now, interval);
+    add_plain_event(t, SPGO_SPP_EXIT, node, now);
+    const probe_pair inclusive = (probe_pair){now, t->application} - f->at_entry;
+    const probe_pair exclusive = inclusive - f->children;
+    f[-1].children += inclusive;
+    t->frame = f - 1;
+    t->node = f[-1].node;
+
+    const probe_bounds *b = (const probe_bounds *)((char *)t->bounds +
+                                                   (((char *)node - (char *)t->nodes) >> 2));
+    const probe_quad in = (probe_quad)inclusive, ex = (probe_quad)exclusive;
+    const probe_quad low = __builtin_shufflevector(in, ex, 0, 2, 4, 6);
+    const probe_quad high = __builtin_shufflevector(in, ex, 1, 3, 5, 7);
+    const probe_pair news = (probe_pair)((low < b->min) | (low > b->max) | high);
+    if (UNLIKELY(news[0] | news[1])) {
+        note_values_last(t, node, inclusive, exclusive);
+        return;
+    }
+    BARRIER();
+    t->busy = 0;
+}
+
+#else
+
+NO_PROBE void __cyg_profile_func_enter(void *function, void *call_site)
+{
+    enter_patiently(function, call_site, FRAME());
+}
+
+NO_PROBE void __cyg_profile_func_exit(void *function, void *call_site)
+{
+    exit_patiently(function, call_site, FRAME());
+}
+
+#endif
