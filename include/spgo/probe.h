@@ -66,8 +66,8 @@ SPGO_PROBE_API spgo_probe_result spgo_probe_name_process(const char *name);
 #define ResumeProfile(level, id) ((void)(id), spgo_probe_resume(level))
 #define MarkProfile(id) spgo_probe_mark(id, 0)
 #define CommentMarkProfile(id, comment) spgo_probe_mark(id, comment)
-#define NameProfile(name, level, id) \
-    ((void)(id), (level) == SPGO_PROBE_THREAD ? spgo_probe_name_thread(name) \
-                                              : spgo_probe_name_process(name))
+#define NameProfile(name, level, id)                                                               \
+    ((void)(id),                                                                                   \
+     (level) == SPGO_PROBE_THREAD ? spgo_probe_name_thread(name) : spgo_probe_name_process(name))
 #endif
 #endif

@@ -1,7 +1,7 @@
 /*
- * SPP: what the probe runtime (libspgo_probe) leaves behind, one file per process. doc/formats/spp.md
- * tells how it is read; this header is its layout, for the runtime, which writes it through a
- * mapping, and for readers, which must not trust a byte of it.
+ * SPP: what the probe runtime (libspgo_probe) leaves behind, one file per process.
+ * doc/formats/spp.md tells how it is read; this header is its layout, for the runtime, which writes
+ * it through a mapping, and for readers, which must not trust a byte of it.
  *
  *   header (4096 bytes) | chunk 0 | chunk 1 | ...
  *
@@ -56,7 +56,7 @@ typedef enum spgo_spp_mode {
 
 /* What counts as an event of the operating system, and how it is noticed. */
 enum {
-    SPGO_SPP_OS_RSEQ = 1u << 0,     /* switches and signals, by the kernel clearing rseq_cs */
+    SPGO_SPP_OS_RSEQ = 1u << 0, /* switches and signals, by the kernel clearing rseq_cs */
     SPGO_SPP_OS_PERF_PAGE = 1u << 1 /* switches, by the perf page's counter */,
     SPGO_SPP_OS_SWITCH_TIME = 1u << 2, /* and how long, by perf's switch records */
     SPGO_SPP_OS_SYSCALL = 1u << 3,     /* system calls, by perf's tracepoint */
@@ -82,14 +82,14 @@ typedef struct spgo_spp_header {
     uint32_t os_events; /* SPGO_SPP_OS_*: in force */
     uint32_t clock;     /* spgo_spp_clock */
     uint32_t flags;
-    uint32_t control;       /* SPGO_SPP_ACTIVE and the count of changes */
-    int32_t start_count;    /* starts minus stops, of the process */
-    int32_t suspend_count;  /* suspends minus resumes */
-    uint32_t lost_threads;  /* threads that got no memory or file space */
-    uint64_t lost_events;   /* probes that could not be recorded, of all threads */
-    uint64_t clock_first;   /* ticks ... */
+    uint32_t control;        /* SPGO_SPP_ACTIVE and the count of changes */
+    int32_t start_count;     /* starts minus stops, of the process */
+    int32_t suspend_count;   /* suspends minus resumes */
+    uint32_t lost_threads;   /* threads that got no memory or file space */
+    uint64_t lost_events;    /* probes that could not be recorded, of all threads */
+    uint64_t clock_first;    /* ticks ... */
     uint64_t clock_first_ns; /* ... and CLOCK_MONOTONIC at the same moment */
-    uint64_t clock_last;    /* a later pair */
+    uint64_t clock_last;     /* a later pair */
     uint64_t clock_last_ns;
     uint64_t start_wall_ns; /* CLOCK_REALTIME at clock_first */
     uint64_t end_clock;     /* when the process came to its end; 0: it did not */
@@ -131,11 +131,11 @@ typedef struct spgo_spp_thread {
     uint64_t end;   /* 0: it did not come to its end */
     uint64_t last;  /* last probe */
     uint64_t lost_events;
-    uint64_t lost_exits;    /* frames closed because their exit never came */
-    uint64_t stray_exits;   /* exits without an entry */
-    uint64_t unknown_os;    /* intervals of which nobody can tell whether an event fell into them */
-    uint64_t off_cpu;       /* ticks switched out, if SPGO_SPP_OS_SWITCH_TIME */
-    uint64_t clock_steps;   /* intervals that the clock made negative; they count as 0 */
+    uint64_t lost_exits;  /* frames closed because their exit never came */
+    uint64_t stray_exits; /* exits without an entry */
+    uint64_t unknown_os;  /* intervals of which nobody can tell whether an event fell into them */
+    uint64_t off_cpu;     /* ticks switched out, if SPGO_SPP_OS_SWITCH_TIME */
+    uint64_t clock_steps; /* intervals that the clock made negative; they count as 0 */
     char name[SPGO_SPP_NAME_BYTES];
     uint8_t reserved[80];
 } spgo_spp_thread;
@@ -156,8 +156,8 @@ typedef struct spgo_spp_node {
     uint64_t calls;
     uint32_t os_events; /* intervals with one; saturates */
     uint32_t module;
-    uint64_t call_site; /* of the first call */
-    uint64_t off_cpu;   /* of elapsed_exclusive, ticks switched out, if SPGO_SPP_OS_SWITCH_TIME */
+    uint64_t call_site;  /* of the first call */
+    uint64_t off_cpu;    /* of elapsed_exclusive, ticks switched out, if SPGO_SPP_OS_SWITCH_TIME */
     uint64_t not_min[4]; /* elapsed, application inclusive; elapsed, application exclusive */
     uint64_t max[4];
 } spgo_spp_node;
@@ -177,8 +177,8 @@ typedef struct spgo_spp_module {
 
 typedef enum spgo_spp_mark_kind {
     SPGO_SPP_MARK = 1,
-    SPGO_SPP_MARK_START,   /* data collection was switched on */
-    SPGO_SPP_MARK_STOP,    /* off */
+    SPGO_SPP_MARK_START, /* data collection was switched on */
+    SPGO_SPP_MARK_STOP,  /* off */
 } spgo_spp_mark_kind;
 
 typedef struct spgo_spp_mark {

@@ -29,8 +29,7 @@ COLD bool probe_events_open(probe_thread *t)
         return true;
     t->event_chunks = p->header->mode == SPGO_SPP_RING ? p->ring_chunks : 1;
     const size_t bytes = (size_t)t->event_chunks * SPGO_SPP_CHUNK_BYTES;
-    void *area =
-        mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *area = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (area == MAP_FAILED)
         return false;
     t->event_area = area;
@@ -65,8 +64,8 @@ static COLD uint32_t copy_out(const probe_thread *t)
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0)
-            return (uint32_t)(t->event - (uint64_t *)((char *)t->event_chunk +
-                                                      sizeof *t->event_chunk));
+            return (uint32_t)(t->event -
+                              (uint64_t *)((char *)t->event_chunk + sizeof *t->event_chunk));
         from += written;
         off += written;
         left -= (size_t)written;

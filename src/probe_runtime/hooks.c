@@ -218,8 +218,7 @@ NO_PROBE void __cyg_profile_func_exit(void *function, void *call_site)
     probe_frame *f = t->frame;
     const uint64_t now = __builtin_ia32_rdtsc(), interval = now - t->last;
     if (UNLIKELY(!is_plain(t, interval)) || UNLIKELY(f->call_site != call_site) ||
-        UNLIKELY(node->function != (uintptr_t)function) ||
-        UNLIKELY(!has_room_for_event(t, now))) {
+        UNLIKELY(node->function != (uintptr_t)function) || UNLIKELY(!has_room_for_event(t, now))) {
         exit_patiently(function, call_site, FRAME());
         return;
     }
@@ -231,8 +230,8 @@ NO_PROBE void __cyg_profile_func_exit(void *function, void *call_site)
     t->frame = f - 1;
     t->node = f[-1].node;
 
-    const probe_bounds *b = (const probe_bounds *)((char *)t->bounds +
-                                                   (((char *)node - (char *)t->nodes) >> 2));
+    const probe_bounds *b =
+        (const probe_bounds *)((char *)t->bounds + (((char *)node - (char *)t->nodes) >> 2));
     const probe_quad in = (probe_quad)inclusive, ex = (probe_quad)exclusive;
     const probe_quad low = __builtin_shufflevector(in, ex, 0, 2, 4, 6);
     const probe_quad high = __builtin_shufflevector(in, ex, 1, 3, 5, 7);

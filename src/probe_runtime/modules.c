@@ -12,8 +12,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { RECORDS_PER_CHUNK =
-           (SPGO_SPP_CHUNK_BYTES - SPGO_SPP_CHUNK_HEAD_BYTES) / (int)sizeof(spgo_spp_module) };
+enum {
+    RECORDS_PER_CHUNK =
+        (SPGO_SPP_CHUNK_BYTES - SPGO_SPP_CHUNK_HEAD_BYTES) / (int)sizeof(spgo_spp_module)
+};
 
 /* Written under the lock, read without: a module is there once the count says so. */
 static spgo_spp_module *modules[MODULES_MAX];

@@ -136,12 +136,12 @@ static COLD void open_perf(probe_thread *t, uint32_t kinds)
         if (t->perf_fds[i] < 0)
             continue;
         if (t->perf_page) {
-            ioctl(t->perf_fds[i], PERF_EVENT_IOC_SET_OUTPUT, t->perf_fds[0] >= 0 ? t->perf_fds[0]
-                                                                                : t->perf_fds[1]);
+            ioctl(t->perf_fds[i], PERF_EVENT_IOC_SET_OUTPUT,
+                  t->perf_fds[0] >= 0 ? t->perf_fds[0] : t->perf_fds[1]);
             continue;
         }
-        void *page = mmap(NULL, PAGE + RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
-                          t->perf_fds[i], 0);
+        void *page =
+            mmap(NULL, PAGE + RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, t->perf_fds[i], 0);
         t->perf_page = page == MAP_FAILED ? NULL : page;
     }
 }
@@ -155,7 +155,7 @@ static COLD uint64_t drain(probe_thread *t)
     uint64_t off = 0, at = page->data_tail;
     while (head - at >= sizeof(struct perf_event_header)) {
         struct perf_event_header h;
-        uint64_t time_ns; /* the last word of every record */
+        uint64_t time_ns;                             /* the last word of every record */
         memcpy(&h, data + at % RING_BYTES, sizeof h); /* records are aligned: no head is split */
         if (h.size < 16 || h.size > head - at)
             break;

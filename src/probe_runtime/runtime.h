@@ -21,10 +21,10 @@
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 enum {
-    PATHS_MAX = 1 << 20,           /* nodes of a thread */
-    DEPTH_MAX = 1 << 16,           /* frames that are followed; deeper ones are counted only */
+    PATHS_MAX = 1 << 20, /* nodes of a thread */
+    DEPTH_MAX = 1 << 16, /* frames that are followed; deeper ones are counted only */
     TREE_BYTES_MAX = PATHS_MAX * SPGO_SPP_NODE_BYTES,
-    RING_CHUNKS_DEFAULT = 16,      /* of a thread: 131,072 events */
+    RING_CHUNKS_DEFAULT = 16, /* of a thread: 131,072 events */
     MODULES_MAX = 4096
 };
 
@@ -61,17 +61,17 @@ typedef struct probe_thread {
     probe_frame *frame;   /* likewise; frames[0] is the root's */
     volatile const uint64_t *os_word; /* the kernel changes it at an event; see os_event.c */
     uint64_t os_expected;
-    spgo_spp_node *nodes;  /* TREE_BYTES_MAX bytes of addresses, mapped as far as used */
-    probe_bounds *bounds;  /* of each node */
-    probe_frame *deepest;  /* the last that is followed */
-    uint64_t *event;       /* next free event, NULL without events */
+    spgo_spp_node *nodes; /* TREE_BYTES_MAX bytes of addresses, mapped as far as used */
+    probe_bounds *bounds; /* of each node */
+    probe_frame *deepest; /* the last that is followed */
+    uint64_t *event;      /* next free event, NULL without events */
     uint64_t *event_end;
     uint64_t event_clock; /* of the last event */
     uint32_t control;     /* as it was when this thread last looked; 0: look again */
     uint32_t too_deep;    /* calls beyond the deepest frame */
 
     /* What few probes touch. */
-    uint32_t node_count;  /* next free node */
+    uint32_t node_count; /* next free node */
     uint32_t mapped_nodes;
     uint32_t number;
     uint32_t tid;
@@ -87,16 +87,17 @@ typedef struct probe_thread {
     spgo_spp_chunk *event_chunk;
     char *event_area; /* event_chunks chunks; one: a stream */
     uint32_t event_chunks, event_sequence;
-    uint64_t os_none;               /* the word of a thread that sees no events */
-    volatile uint64_t *rseq_cs;     /* NULL: not used */
+    uint64_t os_none;                       /* the word of a thread that sees no events */
+    volatile uint64_t *rseq_cs;             /* NULL: not used */
     struct perf_event_mmap_page *perf_page; /* NULL: none; its records stand behind it */
-    uint64_t switched_out_ns; /* of the last record, if it is one of switching out */
-    int perf_fds[3];          /* -1: none */
-    volatile bool is_rseq_word; /* os_word is rseq_cs, and not the ring's head */
+    uint64_t switched_out_ns;               /* of the last record, if it is one of switching out */
+    int perf_fds[3];                        /* -1: none */
+    volatile bool is_rseq_word;             /* os_word is rseq_cs, and not the ring's head */
 } probe_thread;
 
 /* This thread's, or one of the two below. */
-extern __thread probe_thread *probe_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern __thread probe_thread *probe_self
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* Slow ways of the hooks. */
 probe_thread *probe_thread_look(uintptr_t address); /* NULL: this probe does not count */
@@ -180,8 +181,10 @@ void probe_os_arm(probe_thread *t);
 /* After an event was noticed: did one really fall into the interval? Arms again. Adds the time
  * switched out to the current node. */
 bool probe_os_confirm(probe_thread *t);
-__attribute__((visibility("default"))) void __cyg_profile_func_enter(void *function, void *call_site);
-__attribute__((visibility("default"))) void __cyg_profile_func_exit(void *function, void *call_site);
+__attribute__((visibility("default"))) void __cyg_profile_func_enter(void *function,
+                                                                     void *call_site);
+__attribute__((visibility("default"))) void __cyg_profile_func_exit(void *function,
+                                                                    void *call_site);
 void probe_calibrate(void); /* fills probe_inside and probe_outside of the header */
 
 #endif

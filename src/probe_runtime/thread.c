@@ -15,7 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Before a thread's first probe, and after its end. Neither records: the control word never fits. */
+/* Before a thread's first probe, and after its end. Neither records: the control word never fits.
+ */
 static probe_thread nobody = {.busy = 1}, gone = {.busy = 1};
 
 __thread probe_thread *probe_self = &nobody;
@@ -90,8 +91,8 @@ static COLD probe_thread *lose_thread(probe_thread *t)
 /* Memory that costs nothing until it is touched. */
 static COLD void *reserve(size_t bytes)
 {
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
     return p == MAP_FAILED ? NULL : p;
 }
 
@@ -103,7 +104,8 @@ static COLD probe_thread *new_thread(void)
     if (t == MAP_FAILED)
         return lose_thread(NULL);
     t->tid = (uint32_t)syscall(SYS_gettid);
-    t->number = 1 + __atomic_fetch_add(&probe_process_now.header->thread_count, 1, __ATOMIC_RELAXED);
+    t->number =
+        1 + __atomic_fetch_add(&probe_process_now.header->thread_count, 1, __ATOMIC_RELAXED);
     t->frames = reserve((DEPTH_MAX + 1) * sizeof *t->frames);
     t->bounds = reserve(PATHS_MAX * sizeof *t->bounds);
     if (!t->frames || !t->bounds || !probe_tree_open(t) || !probe_events_open(t))
@@ -263,8 +265,7 @@ COLD bool probe_frames_resync_exit(probe_thread *t, void *function, void *call_s
             return false;
     }
     probe_frame *f = t->frame;
-    while (f > t->frames &&
-           (f->node->function != (uintptr_t)function || f->call_site != call_site))
+    while (f > t->frames && (f->node->function != (uintptr_t)function || f->call_site != call_site))
         f--;
     if (f == t->frames) {
         t->record->stray_exits++;

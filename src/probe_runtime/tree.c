@@ -131,8 +131,8 @@ COLD bool probe_tree_open(probe_thread *t)
     _Static_assert(sizeof(spgo_spp_chunk) + sizeof(spgo_spp_thread) ==
                        (size_t)SPGO_SPP_ROOT * SPGO_SPP_NODE_BYTES,
                    "thread");
-    t->nodes = mmap(NULL, TREE_BYTES_MAX, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                    -1, 0);
+    t->nodes =
+        mmap(NULL, TREE_BYTES_MAX, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (t->nodes == MAP_FAILED) {
         t->nodes = NULL;
         return false;
