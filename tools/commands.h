@@ -7,6 +7,8 @@ int cmd_filter(int argc, char **argv);
 int cmd_fold(int argc, char **argv);
 int cmd_merge(int argc, char **argv);
 int cmd_overlap(int argc, char **argv);
+int cmd_probe(int argc, char **argv);
+int cmd_probe_report(int argc, char **argv);
 int cmd_profile(int argc, char **argv);
 int cmd_sptaggregate(int argc, char **argv);
 int cmd_sptdump(int argc, char **argv);

@@ -36,9 +36,11 @@ enum {
     SPGO_SPP_COMMAND_BYTES = 1024,
     SPGO_SPP_NAME_BYTES = 32,
     SPGO_SPP_COMMENT_BYTES = 192,
-    SPGO_SPP_BUILD_ID_BYTES = 20,
-    SPGO_SPP_NO_MODULE = 0xFFFFFFFF
+    SPGO_SPP_BUILD_ID_BYTES = 20
+
 };
+
+#define SPGO_SPP_NO_MODULE UINT32_C(0xFFFFFFFF)
 
 /* Set in a node's `function` when its library was unloaded and the address may be another's now. */
 #define SPGO_SPP_UNLOADED (UINT64_C(1) << 63)

@@ -14,6 +14,13 @@
 #define BARRIER() __asm__ volatile("" ::: "memory")
 #define FRAME() ((uintptr_t)__builtin_frame_address(0))
 
+/* Is the call on top over, though its exit never came? A call from it has a frame below its own,
+ * or, inlined into it or entered by a jump, its very frame and call site. */
+static inline NO_PROBE bool is_over(const probe_frame *f, const void *call_site, uintptr_t address)
+{
+    return f->address < address || (f->address == address && f->call_site != call_site);
+}
+
 /* ------------------------------------------------------------------ patient */
 
 /* Charges the interval up to now to the current node. Returns whether an event fell into it. */
@@ -78,8 +85,8 @@ static COLD void enter_patiently(void *function, void *call_site, uintptr_t addr
     if (!t)
         return;
     const bool has_event = end_interval(t);
-    if (t->frame->address < address)
-        probe_frames_resync_enter(t, address);
+    if (is_over(t->frame, call_site, address))
+        probe_frames_resync_enter(t, call_site, address);
     push(t, function, call_site, address);
     if (!t->too_deep)
         add_event(t, SPGO_SPP_ENTER, has_event);
@@ -186,7 +193,7 @@ NO_PROBE void __cyg_profile_func_enter(void *function, void *call_site)
     probe_frame *f = t->frame;
     const uint64_t now = __builtin_ia32_rdtsc(), interval = now - t->last;
     if (UNLIKELY(!is_plain(t, interval)) || UNLIKELY(child->function != (uintptr_t)function) ||
-        UNLIKELY(f->address < FRAME()) || UNLIKELY(f >= t->deepest) ||
+        UNLIKELY(is_over(f, call_site, FRAME())) || UNLIKELY(f >= t->deepest) ||
         UNLIKELY(!has_room_for_event(t, now))) {
         enter_patiently(function, call_site, FRAME());
         return;

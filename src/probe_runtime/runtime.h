@@ -104,7 +104,7 @@ probe_thread *probe_thread_look(uintptr_t address); /* NULL: this probe does not
 spgo_spp_node *probe_tree_child(probe_thread *t, spgo_spp_node *parent, void *function);
 /* The calls above are over; the one on top is the one that ends here, or NULL-like false. */
 bool probe_frames_resync_exit(probe_thread *t, void *function, void *call_site, uintptr_t address);
-void probe_frames_resync_enter(probe_thread *t, uintptr_t address);
+void probe_frames_resync_enter(probe_thread *t, const void *call_site, uintptr_t address);
 void probe_frames_close(probe_thread *t); /* the call on top, at t->last */
 void probe_events_room(probe_thread *t);
 

@@ -244,11 +244,12 @@ static COLD void drop_frame(probe_thread *t)
  * it are over. This holds on one stack only. A probe on the thread's own stack, while the top is
  * elsewhere, means that a handler with a stack of its own was left; one elsewhere means that
  * another one begins, and tells nothing. */
-COLD void probe_frames_resync_enter(probe_thread *t, uintptr_t address)
+COLD void probe_frames_resync_enter(probe_thread *t, const void *call_site, uintptr_t address)
 {
     if (!is_on_own_stack(t, address) && is_on_own_stack(t, t->frame->address))
         return;
-    while (t->frame->address < address)
+    while (t->frame->address < address ||
+           (t->frame->address == address && t->frame->call_site != call_site))
         drop_frame(t);
 }
 

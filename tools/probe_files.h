@@ -1,0 +1,21 @@
+/* The SPP files that a command line names, as one session. */
+#ifndef PROBE_FILES_H
+#define PROBE_FILES_H
+
+#include <probe/session.h>
+
+#include "cli.h"
+
+typedef struct probe_files {
+    os_input **inputs;
+    size_t count, capacity;
+    probe_session *session; /* NULL: nothing could be opened; all is said */
+} probe_files;
+
+/* Reads the operands: files, and all *.spp of folders, in the order of their names. With `names`,
+ * functions get them. Returns an exit code; the session is closed for adding. */
+int probe_files_open(const cli_args *args, const probe_filter *filter,
+                     const probe_names_opts *names, probe_files *out);
+void probe_files_close(probe_files *f);
+
+#endif
