@@ -13,7 +13,12 @@ static const struct verb {
     int (*run)(int argc, char **argv);
     const char *purpose;
 } verbs[] = {
+    {"mark", cmd_probe_control, "set a mark in a program that runs"},
+    {"record", cmd_probe_record, "run a program with its probes recorded"},
     {"report", cmd_probe_report, "show what the functions of instrumented programs took"},
+    {"start", cmd_probe_control, "let the probes of a program that runs count again"},
+    {"status", cmd_probe_control, "tell what probes do now"},
+    {"stop", cmd_probe_control, "let the probes of a program that runs not count"},
 };
 
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };

@@ -176,10 +176,11 @@ static void put_policy(out *o, uint32_t os_events)
 static void put_summary(out *o, const probe_view *s)
 {
     const probe_values *t = &s->total;
-    uint64_t lost = 0, exits = 0;
+    uint64_t lost = 0, exits = 0, deep = 0;
     for (size_t i = 0; i < s->thread_count; i++) {
         lost += s->threads[i].lost_events;
         exits += s->threads[i].lost_exits;
+        deep += s->threads[i].deep_calls;
     }
     out_printf(o, "processes          %zu, threads %zu, functions %zu, paths of calls %zu\n",
                s->process_count, s->thread_count, s->function_count,
@@ -197,8 +198,11 @@ static void put_summary(out *o, const probe_view *s)
         out_text(o, "system events      ");
         put_policy(o, s->processes[0].os_events);
     }
-    if (lost || exits)
-        out_printf(o, "lost               %" PRIu64 " probes, %" PRIu64 " exits\n", lost, exits);
+    if (lost || exits || deep)
+        out_printf(o,
+                   "lost               %" PRIu64 " probes in interrupted ones, %" PRIu64
+                   " exits that never came, %" PRIu64 " calls too deep\n",
+                   lost, exits, deep);
     out_text(o, "\nFunctions with most individual work:\n");
 }
 

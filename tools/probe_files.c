@@ -100,8 +100,11 @@ static int add_file(const cli_args *args, const char *path, const probe_filter *
     return say_findings(args, path, &d);
 }
 
-static int list_operands(const cli_args *args, path_list *l)
+int probe_paths(const cli_args *args, const char ***paths, size_t *count)
 {
+    path_list list = {.mem = args->memory}, *l = &list;
+    *paths = NULL;
+    *count = 0;
     for (size_t i = 0; i < args->operand_count; i++) {
         const char *path = args->operands[i];
         const size_t before = l->count;
@@ -109,34 +112,42 @@ static int list_operands(const cli_args *args, path_list *l)
             (void)add_path(l, NULL, path);
         } else if (!list_folder(l, path) && !l->failed) {
             cli_message(args, CLI_ERROR, path, SPGO_NO_OFFSET, "the folder cannot be read");
+            free((void *)l->items);
             return CLI_FAILED;
         } else if (l->count == before) {
             cli_message(args, CLI_ERROR, path, SPGO_NO_OFFSET,
                         "no SPP file in this folder: did the program end without calling an "
                         "instrumented function, or was it built without -finstrument-functions?");
+            free((void *)l->items);
             return CLI_FAILED;
         }
     }
-    if (l->failed)
+    if (l->failed) {
         cli_message(args, CLI_ERROR, NULL, SPGO_NO_OFFSET, "out of memory");
-    return l->failed ? CLI_FAILED : CLI_OK;
+        free((void *)l->items);
+        return CLI_FAILED;
+    }
+    *paths = l->items;
+    *count = l->count;
+    return CLI_OK;
 }
 
 int probe_files_open(const cli_args *args, const probe_filter *filter,
                      const probe_names_opts *names, probe_files *f)
 {
-    path_list paths = {.mem = args->memory};
+    const char **paths;
+    size_t count;
     spgo_error err;
     diag d = {0};
     *f = (probe_files){0};
-    int exit_code = list_operands(args, &paths);
+    int exit_code = probe_paths(args, &paths, &count);
     if (exit_code == CLI_OK && !(f->session = probe_session_new(&err)))
         exit_code = cli_fail(args, NULL, &err);
-    for (size_t i = 0; i < paths.count && exit_code != CLI_FAILED; i++) {
-        const int result = add_file(args, paths.items[i], filter, f);
+    for (size_t i = 0; i < count && exit_code != CLI_FAILED; i++) {
+        const int result = add_file(args, paths[i], filter, f);
         exit_code = result != CLI_OK ? result : exit_code;
     }
-    free((void *)paths.items);
+    free((void *)paths);
     if (exit_code == CLI_FAILED)
         return exit_code;
     if (probe_session_name(f->session, names, &d, &err) != SPGO_OK ||

@@ -12,6 +12,10 @@ typedef struct probe_files {
     probe_session *session; /* NULL: nothing could be opened; all is said */
 } probe_files;
 
+/* The paths that the operands name: files themselves, and all *.spp of folders in the order of
+ * their names; malloc'd list of texts in args->memory. Returns an exit code. */
+int probe_paths(const cli_args *args, const char ***paths, size_t *count);
+
 /* Reads the operands: files, and all *.spp of folders, in the order of their names. With `names`,
  * functions get them. Returns an exit code; the session is closed for adding. */
 int probe_files_open(const cli_args *args, const probe_filter *filter,

@@ -138,8 +138,9 @@ typedef struct spgo_spp_thread {
     uint64_t unknown_os;  /* intervals of which nobody can tell whether an event fell into them */
     uint64_t off_cpu;     /* ticks switched out, if SPGO_SPP_OS_SWITCH_TIME */
     uint64_t clock_steps; /* intervals that the clock made negative; they count as 0 */
+    uint64_t deep_calls;  /* calls beyond the depth that is followed: counted only here */
     char name[SPGO_SPP_NAME_BYTES];
-    uint8_t reserved[80];
+    uint8_t reserved[72];
 } spgo_spp_thread;
 
 /*

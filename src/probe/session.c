@@ -346,6 +346,7 @@ static spgo_code add_thread(adding *a, spgo_error *err)
                                    .stray_exits = t->stray_exits,
                                    .unknown_os = t->unknown_os,
                                    .clock_steps = t->clock_steps,
+                                   .deep_calls = t->deep_calls,
                                    .begin_ns = session_ns(s, a->file, t->begin)};
     a->info->end_ns =
         t->end ? session_ns(s, a->file, t->end) : s->processes[a->info->process].end_ns;

@@ -78,7 +78,7 @@ typedef struct probe_thread_info {
     double begin_ns, end_ns; /* since the session's first process started */
     bool has_end;
     double outside_ns; /* between probes, but in no instrumented function */
-    uint64_t lost_events, lost_exits, stray_exits, unknown_os, clock_steps;
+    uint64_t lost_events, lost_exits, stray_exits, unknown_os, clock_steps, deep_calls;
     probe_values values; /* of all of its functions */
 } probe_thread_info;
 

@@ -22,6 +22,17 @@ static COLD void begin_chunk(probe_thread *t, uint32_t lost)
     t->event_end = (uint64_t *)((char *)head + SPGO_SPP_CHUNK_BYTES);
 }
 
+/* Chunks of a ring are given to it one by one: most threads never fill it. */
+static COLD bool map_chunk(probe_thread *t)
+{
+    const uint64_t off = probe_process_new_chunk(SPGO_SPP_EVENTS, t->number, UINT32_MAX);
+    char *at = t->event_area + (size_t)t->events_mapped * SPGO_SPP_CHUNK_BYTES;
+    if (!off || !probe_process_map(off, SPGO_SPP_CHUNK_BYTES, at))
+        return false;
+    t->events_mapped++;
+    return true;
+}
+
 COLD bool probe_events_open(probe_thread *t)
 {
     const probe_process *p = &probe_process_now;
@@ -33,12 +44,8 @@ COLD bool probe_events_open(probe_thread *t)
     if (area == MAP_FAILED)
         return false;
     t->event_area = area;
-    for (uint32_t i = 0; i < t->event_chunks; i++) {
-        const uint64_t off = probe_process_new_chunk(SPGO_SPP_EVENTS, t->number, UINT32_MAX);
-        if (!off || !probe_process_map(off, SPGO_SPP_CHUNK_BYTES,
-                                       t->event_area + (size_t)i * SPGO_SPP_CHUNK_BYTES))
-            return false;
-    }
+    if (!map_chunk(t))
+        return false;
     t->event_chunk = area;
     t->event_clock = probe_clock();
     begin_chunk(t, 0);
@@ -82,7 +89,9 @@ COLD void probe_events_room(probe_thread *t)
         t->record->lost_events += lost;
     } else {
         char *next = (char *)t->event_chunk + SPGO_SPP_CHUNK_BYTES;
-        if (next == t->event_area + (size_t)t->event_chunks * SPGO_SPP_CHUNK_BYTES)
+        const char *end = t->event_area + (size_t)t->events_mapped * SPGO_SPP_CHUNK_BYTES;
+        /* A full disk makes the ring a smaller one. */
+        if (next == end && (t->events_mapped == t->event_chunks || !map_chunk(t)))
             next = t->event_area;
         t->event_chunk = (spgo_spp_chunk *)next;
     }

@@ -65,6 +65,7 @@ static COLD void add_event(probe_thread *t, unsigned kind, bool has_event)
 static COLD void push(probe_thread *t, void *function, void *call_site, uintptr_t address)
 {
     if (t->frame >= t->deepest) { /* a frame that no exit fits, so that exits are looked at */
+        t->record->deep_calls++;
         if (!t->too_deep++)
             *++t->frame = (probe_frame){.node = t->node, .address = address, .call_site = t};
         return;

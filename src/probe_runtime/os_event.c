@@ -163,6 +163,7 @@ static COLD uint64_t drain(probe_thread *t)
         if (h.type == PERF_RECORD_SWITCH && h.misc & PERF_RECORD_MISC_SWITCH_OUT) {
             t->switched_out_ns = time_ns;
         } else if (h.type == PERF_RECORD_SWITCH && t->switched_out_ns) {
+            probe_process_note_clock(); /* what ticks are converted by */
             off += probe_clock_of_ns(time_ns) - probe_clock_of_ns(t->switched_out_ns);
             t->switched_out_ns = 0;
         }

@@ -86,7 +86,7 @@ typedef struct probe_thread {
     uint32_t control_seen;
     spgo_spp_chunk *event_chunk;
     char *event_area; /* event_chunks chunks; one: a stream */
-    uint32_t event_chunks, event_sequence;
+    uint32_t event_chunks, events_mapped, event_sequence;
     uint64_t os_none;                       /* the word of a thread that sees no events */
     volatile uint64_t *rseq_cs;             /* NULL: not used */
     struct perf_event_mmap_page *perf_page; /* NULL: none; its records stand behind it */

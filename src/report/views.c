@@ -72,6 +72,7 @@ typedef enum what {
     W_LOST_EXITS,
     W_STRAY_EXITS,
     W_UNKNOWN_OS,
+    W_DEEP_CALLS,
     W_PROBE_COST,
     W_NOTICE,
     W_MARK_ID,
@@ -174,6 +175,7 @@ static const column_def thread_columns[] = {
     {{"Lost Exits", NULL, "lost_exits", REPORT_COUNT}, W_LOST_EXITS},
     {{"Stray Exits", NULL, "stray_exits", REPORT_COUNT}, W_STRAY_EXITS},
     {{"Unknown Events", NULL, "unknown_os_events", REPORT_COUNT}, W_UNKNOWN_OS},
+    {{"Calls Too Deep", NULL, "deep_calls", REPORT_COUNT}, W_DEEP_CALLS},
     {{"Name", "name", "name", REPORT_TEXT}, W_THREAD_NAME}};
 
 static const column_def process_columns[] = {
@@ -322,6 +324,8 @@ static report_cell thread_cell(const report_rows *r, const probe_thread_info *t,
         return count_cell(t->stray_exits);
     case W_UNKNOWN_OS:
         return count_cell(t->unknown_os);
+    case W_DEEP_CALLS:
+        return count_cell(t->deep_calls);
     default:
         return text_cell(t->name);
     }

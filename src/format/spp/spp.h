@@ -31,7 +31,7 @@ typedef struct spp_header {
 typedef struct spp_thread {
     uint32_t number, tid;
     uint64_t begin, end, last;
-    uint64_t lost_events, lost_exits, stray_exits, unknown_os, off_cpu, clock_steps;
+    uint64_t lost_events, lost_exits, stray_exits, unknown_os, off_cpu, clock_steps, deep_calls;
     spgo_str name;
     const uint8_t **tree_chunks; /* by sequence; NULL: missing */
     size_t tree_chunk_count;

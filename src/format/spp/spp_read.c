@@ -210,6 +210,7 @@ static void read_thread(spp_thread *t, const uint8_t *first_chunk)
     t->unknown_os = reader_u64(&r);
     t->off_cpu = reader_u64(&r);
     t->clock_steps = reader_u64(&r);
+    t->deep_calls = reader_u64(&r);
     t->name = fixed_text(&r, SPGO_SPP_NAME_BYTES);
 }
 
