@@ -176,7 +176,9 @@ static void put_policy(out *o, uint32_t os_events)
 static void put_summary(out *o, const probe_view *s)
 {
     const probe_values *t = &s->total;
-    uint64_t lost = 0, exits = 0, deep = 0;
+    uint64_t lost = 0, exits = 0, deep = 0, threads = 0;
+    for (size_t i = 0; i < s->process_count; i++)
+        threads += s->processes[i].lost_threads;
     for (size_t i = 0; i < s->thread_count; i++) {
         lost += s->threads[i].lost_events;
         exits += s->threads[i].lost_exits;
@@ -198,11 +200,12 @@ static void put_summary(out *o, const probe_view *s)
         out_text(o, "system events      ");
         put_policy(o, s->processes[0].os_events);
     }
-    if (lost || exits || deep)
+    if (lost || exits || deep || threads)
         out_printf(o,
                    "lost               %" PRIu64 " probes in interrupted ones, %" PRIu64
-                   " exits that never came, %" PRIu64 " calls too deep\n",
-                   lost, exits, deep);
+                   " exits that never came, %" PRIu64
+                   " calls too deep, %" PRIu64 " threads without room\n",
+                   lost, exits, deep, threads);
     out_text(o, "\nFunctions with most individual work:\n");
 }
 

@@ -35,7 +35,7 @@ static COLD void set_up(rehearsal *r, void *function)
     r->frames[0].node = t->node;
     r->frames[0].address = UINTPTR_MAX;
     t->os_word = &t->os_none;
-    t->control = probe_process_now.header->control;
+    t->control = probe_clock_is_tsc ? probe_process_now.header->control : 0;
     t->last = probe_clock();
 }
 

@@ -35,9 +35,10 @@ static COLD bool end_interval(probe_thread *t)
     }
     spgo_spp_node *node = t->node;
     node->elapsed_exclusive += interval;
+    t->totals[0] += interval;
     if (!has_event) {
         node->application_exclusive += interval;
-        t->application += interval;
+        t->totals[1] += interval;
     } else if (node->os_events != UINT32_MAX) {
         node->os_events++;
     }
@@ -73,10 +74,8 @@ static COLD void push(probe_thread *t, void *function, void *call_site, uintptr_
     spgo_spp_node *node = probe_tree_child(t, t->node, function);
     if (!node->calls++)
         node->call_site = (uintptr_t)call_site;
-    *++t->frame = (probe_frame){.node = node,
-                                .call_site = call_site,
-                                .address = address,
-                                .at_entry = {t->last, t->application}};
+    *++t->frame = (probe_frame){
+        .node = node, .call_site = call_site, .address = address, .at_entry = t->totals};
     t->node = node;
 }
 
@@ -129,7 +128,7 @@ static COLD void note_values(probe_thread *t, spgo_spp_node *node, probe_pair in
 COLD void probe_frames_close(probe_thread *t)
 {
     probe_frame *f = t->frame;
-    const probe_pair inclusive = (probe_pair){t->last, t->application} - f->at_entry;
+    const probe_pair inclusive = t->totals - f->at_entry;
     f[-1].children += inclusive;
     note_values(t, f->node, inclusive, inclusive - f->children);
     t->frame--;
@@ -176,8 +175,9 @@ static inline NO_PROBE void add_plain_event(probe_thread *t, unsigned kind,
 static inline NO_PROBE void add_interval(probe_thread *t, spgo_spp_node *node, uint64_t now,
                                          uint64_t interval)
 {
-    *(probe_pair *)&node->elapsed_exclusive += (probe_pair){interval, interval};
-    t->application += interval;
+    const probe_pair both = {interval, interval};
+    *(probe_pair *)&node->elapsed_exclusive += both;
+    t->totals += both;
     t->last = now;
 }
 
@@ -204,7 +204,7 @@ NO_PROBE void __cyg_profile_func_enter(void *function, void *call_site)
     f[1].node = child;
     f[1].call_site = call_site;
     f[1].address = FRAME();
-    f[1].at_entry = (probe_pair){now, t->application};
+    f[1].at_entry = t->totals;
     f[1].children = (probe_pair){0, 0};
     t->frame = f + 1;
     t->node = child;
@@ -232,7 +232,7 @@ NO_PROBE void __cyg_profile_func_exit(void *function, void *call_site)
     }
     add_interval(t, node, now, interval);
     add_plain_event(t, SPGO_SPP_EXIT, node, now);
-    const probe_pair inclusive = (probe_pair){now, t->application} - f->at_entry;
+    const probe_pair inclusive = t->totals - f->at_entry;
     const probe_pair exclusive = inclusive - f->children;
     f[-1].children += inclusive;
     t->frame = f - 1;

@@ -40,7 +40,7 @@ typedef struct probe_frame {
     void *call_site;
     uintptr_t address; /* of the hook's frame: deeper calls have lower ones */
     uint64_t reserved;
-    probe_pair at_entry; /* clock, and the thread's application time */
+    probe_pair at_entry; /* the thread's totals */
     probe_pair children; /* what calls from here took, inclusive */
 } probe_frame;
 
@@ -53,12 +53,12 @@ typedef struct probe_bounds {
 struct perf_event_mmap_page;
 
 typedef struct probe_thread {
+    probe_pair totals; /* of its intervals so far: elapsed, application */
     /* What every probe touches. */
-    uintptr_t busy;       /* a probe is at work: its frame's address; also if none may be */
-    uint64_t last;        /* clock at the last probe */
-    uint64_t application; /* ticks without an event of the operating system so far */
-    spgo_spp_node *node;  /* the current function's */
-    probe_frame *frame;   /* likewise; frames[0] is the root's */
+    uintptr_t busy;      /* a probe is at work: its frame's address; also if none may be */
+    uint64_t last;       /* clock at the last probe */
+    spgo_spp_node *node; /* the current function's */
+    probe_frame *frame;  /* likewise; frames[0] is the root's */
     volatile const uint64_t *os_word; /* the kernel changes it at an event; see os_event.c */
     uint64_t os_expected;
     spgo_spp_node *nodes; /* TREE_BYTES_MAX bytes of addresses, mapped as far as used */

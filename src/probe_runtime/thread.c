@@ -129,10 +129,8 @@ static COLD void copy_frames(probe_thread *t, const probe_thread *from)
     for (const probe_frame *f = from->frames + 1; f <= from->frame && f->call_site != from; f++) {
         const uint64_t function = f->node->function & ~SPGO_SPP_UNLOADED;
         spgo_spp_node *node = probe_tree_child(t, t->node, (void *)(uintptr_t)function);
-        *++t->frame = (probe_frame){.node = node,
-                                    .call_site = f->call_site,
-                                    .address = f->address,
-                                    .at_entry = {t->record->begin, 0}};
+        *++t->frame = (probe_frame){
+            .node = node, .call_site = f->call_site, .address = f->address, .at_entry = t->totals};
         t->node = node;
     }
 }

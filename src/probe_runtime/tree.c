@@ -100,9 +100,12 @@ static COLD spgo_spp_node *find(const probe_thread *t, uint32_t parent, uint64_t
 
 COLD spgo_spp_node *probe_tree_child(probe_thread *t, spgo_spp_node *parent, void *function)
 {
+    spgo_spp_node *n = &t->nodes[parent->child];
+    if (n->function == (uintptr_t)function && parent->child)
+        return n;
     const int saved = errno;
     const uint32_t number = node_number(t, parent);
-    spgo_spp_node *n = find(t, number, (uintptr_t)function);
+    n = find(t, number, (uintptr_t)function);
     if (!n) {
         n = new_node(t, number, (uintptr_t)function);
         t->last = probe_clock(); /* making a path is not the function's time */

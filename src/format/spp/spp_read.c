@@ -304,7 +304,9 @@ spgo_code spp_open(spgo_span bytes, arena *mem, spp_file *out, diag *d, spgo_err
     out->ns_per_tick = tick_length(&out->header);
     if (bytes.len < SPGO_SPP_HEADER_BYTES)
         return spgo_fail(err, SPGO_TRUNCATED, "spp.header", bytes.len, "the header is cut short");
-    if ((bytes.len - SPGO_SPP_HEADER_BYTES) % SPGO_SPP_CHUNK_BYTES != 0)
+    /* A program that was killed leaves what it was just writing. */
+    if (out->header.flags & SPGO_SPP_FINISHED &&
+        (bytes.len - SPGO_SPP_HEADER_BYTES) % SPGO_SPP_CHUNK_BYTES != 0)
         diag_add(d, SPGO_TRUNCATED, bytes.len, "the file ends inside a chunk, which is left out");
     SPGO_TRY(read_records(bytes, SPGO_SPP_MODULES, sizeof(spgo_spp_module), mem, out, err));
     SPGO_TRY(read_records(bytes, SPGO_SPP_MARKS, sizeof(spgo_spp_mark), mem, out, err));
