@@ -235,6 +235,19 @@ class Programs(ProbeTest):
         self.setUpTruth()
 
 
+class Manual(ProbeTest):
+    def test_examples(self):
+        page = INCLUDE.parent / "doc/man/spgo-probe.1"
+        examples = [line[6:] for line in page.read_text().splitlines()
+                    if line.startswith(".Dl $ ")]
+        self.assertGreater(len(examples), 2)
+        self.build(C_COMPILERS[0], "paths.c").rename(self.path / "program")
+        environment = dict(os.environ, PATH=f"{SPGO.parent}:{os.environ['PATH']}")
+        for example in examples:
+            result = run("sh", "-c", example, check=False, cwd=self.path, env=environment)
+            self.assertEqual((result.returncode, result.stderr), (0, ""), example)
+
+
 class Control(ProbeTest):
     def test_from_inside(self):
         program = self.build(C_COMPILERS[0], "control.c", STATIC, "-pthread", "-ldl")
