@@ -11,6 +11,7 @@
 #include <base/text.h>
 #include <format/spp/spp_control.h>
 #include <os/launch.h>
+#include <os/system.h>
 
 #include "cli.h"
 #include "probe_files.h"
@@ -95,7 +96,8 @@ static int steer(steering *s, const char *path)
     else if (code == SPGO_OK && s->verb == 'm') {
         uint64_t off;
         uint8_t chunk[SPGO_SPP_CHUNK_HEAD_BYTES + sizeof(spgo_spp_mark)];
-        spp_control_mark(memory, (int64_t)v[OPT_ID].number, v[OPT_COMMENT].text, chunk, &off);
+        spp_control_mark(memory, os_clock_ns(), (int64_t)v[OPT_ID].number, v[OPT_COMMENT].text,
+                         chunk, &off);
         static const uint8_t zero = 0;
         code = os_shared_write(shared, off + SPGO_SPP_CHUNK_BYTES - 1, &zero, 1, &err);
         if (code == SPGO_OK)

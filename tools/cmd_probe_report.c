@@ -203,8 +203,8 @@ static void put_summary(out *o, const probe_view *s)
     if (lost || exits || deep || threads)
         out_printf(o,
                    "lost               %" PRIu64 " probes in interrupted ones, %" PRIu64
-                   " exits that never came, %" PRIu64
-                   " calls too deep, %" PRIu64 " threads without room\n",
+                   " exits that never came, %" PRIu64 " calls too deep, %" PRIu64
+                   " threads without room\n",
                    lost, exits, deep, threads);
     out_text(o, "\nFunctions with most individual work:\n");
 }

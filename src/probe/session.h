@@ -18,7 +18,8 @@
 #include <base/diag.h>
 #include <format/spp/spp.h>
 
-enum { PROBE_FAMILIES = 4, PROBE_NONE = UINT32_MAX };
+enum { PROBE_FAMILIES = 4 };
+#define PROBE_NONE UINT32_MAX /* no function, no node */
 
 /* The four values, in the order of reports. */
 typedef enum probe_family {

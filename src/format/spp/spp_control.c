@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include <base/fail.h>
 #include <format/spp/spp.h>
@@ -38,7 +37,7 @@ void spp_control_change(void *memory, int by)
                                         __ATOMIC_RELAXED));
 }
 
-static uint64_t clock_now(uint32_t clock)
+static uint64_t clock_now(uint32_t clock, uint64_t monotonic_ns)
 {
 #if defined(__x86_64__) || defined(__i386__)
     if (clock == SPGO_SPP_CLOCK_TSC)
@@ -50,16 +49,11 @@ static uint64_t clock_now(uint32_t clock)
         return ticks;
     }
 #endif
-    struct timespec now = {0};
     (void)clock;
-    (void)timespec_get(&now, TIME_UTC);
-#ifdef CLOCK_MONOTONIC
-    clock_gettime(CLOCK_MONOTONIC, &now);
-#endif
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return monotonic_ns;
 }
 
-void spp_control_mark(void *memory, int64_t id, const char *comment,
+void spp_control_mark(void *memory, uint64_t monotonic_ns, int64_t id, const char *comment,
                       uint8_t chunk[SPGO_SPP_CHUNK_HEAD_BYTES + sizeof(spgo_spp_mark)],
                       uint64_t *off)
 {
@@ -68,7 +62,7 @@ void spp_control_mark(void *memory, int64_t id, const char *comment,
     spgo_spp_chunk head = {.magic = SPGO_SPP_CHUNK_MAGIC,
                            .kind = SPGO_SPP_MARKS,
                            .used_bytes = sizeof head + sizeof(spgo_spp_mark)};
-    spgo_spp_mark m = {.clock = clock_now(h->clock), .id = id, .kind = SPGO_SPP_MARK};
+    spgo_spp_mark m = {.clock = clock_now(h->clock, monotonic_ns), .id = id, .kind = SPGO_SPP_MARK};
     snprintf(m.comment, sizeof m.comment, "%s", comment ? comment : "");
     memcpy(chunk, &head, sizeof head);
     memcpy(chunk + sizeof head, &m, sizeof m);

@@ -21,9 +21,10 @@ spgo_code spp_control_status(spgo_span file, spp_status *out, spgo_error *err);
 /* One start (by 1) or stop (by -1) more. */
 void spp_control_change(void *memory, int by);
 
-/* A chunk with one mark of this moment, and where in the file it belongs. The file has to reach to
- * the end of that chunk (SPGO_SPP_CHUNK_BYTES from *off), which is zero but for these bytes. */
-void spp_control_mark(void *memory, int64_t id, const char *comment,
+/* A chunk with one mark of this moment (monotonic_ns: the system's monotonic clock), and where in
+ * the file it belongs. The file has to reach to the end of that chunk (SPGO_SPP_CHUNK_BYTES from
+ * *off), which is zero but for these bytes. */
+void spp_control_mark(void *memory, uint64_t monotonic_ns, int64_t id, const char *comment,
                       uint8_t chunk[SPGO_SPP_CHUNK_HEAD_BYTES + sizeof(spgo_spp_mark)],
                       uint64_t *off);
 
