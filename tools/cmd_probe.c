@@ -13,6 +13,8 @@ static const struct verb {
     int (*run)(int argc, char **argv);
     const char *purpose;
 } verbs[] = {
+    {"diff", cmd_probe_diff, "compare two recordings"},
+    {"export", cmd_probe_export, "give the calls of instrumented programs to other tools"},
     {"mark", cmd_probe_control, "set a mark in a program that runs"},
     {"record", cmd_probe_record, "run a program with its probes recorded"},
     {"report", cmd_probe_report, "show what the functions of instrumented programs took"},

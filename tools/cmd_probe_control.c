@@ -114,7 +114,7 @@ static int run(const cli_args *args, char verb)
     steering s = {.args = args, .verb = verb};
     const char **paths;
     size_t count;
-    int exit_code = probe_paths(args, &paths, &count);
+    int exit_code = probe_paths(args, args->operands, args->operand_count, &paths, &count);
     if (exit_code == CLI_OK && !cli_open_out(args, &s.o))
         exit_code = CLI_FAILED;
     else if (exit_code == CLI_OK) {

@@ -22,6 +22,8 @@ enum {
     OPT_PERCENT_OF,
     OPT_LEAST,
     OPT_FOLD,
+    OPT_FROM,
+    OPT_TO,
     OPT_PID,
     OPT_TID,
     OPT_SYMBOLS,
@@ -69,6 +71,12 @@ static const cli_option options[OPT_COUNT] = {
                    .help = "tree: leave out what has less of the session (default: 1)"},
     [OPT_FOLD] = {.name = "no-fold",
                   .help = "tree: show every function of a chain of single calls"},
+    [OPT_FROM] = {.name = "from",
+                  .kind = CLI_TEXT,
+                  .metavar = "when",
+                  .help = "only what was after this: milliseconds since the process started, or\n"
+                          "mark:id; needs a recording with events (--mode=ring or stream)"},
+    [OPT_TO] = {.name = "to", .kind = CLI_TEXT, .metavar = "when", .help = "only what was before"},
     [OPT_PID] = {.name = "pid", .kind = CLI_NUMBER, .metavar = "id", .help = "only this process"},
     [OPT_TID] = {.name = "tid", .kind = CLI_NUMBER, .metavar = "id", .help = "only this thread"},
     [OPT_SYMBOLS] = {.name = "symbols|s",
@@ -159,6 +167,31 @@ static int parse_options(const cli_args *args, report_opts *o, report_format *fo
     return CLI_OK;
 }
 
+/* Milliseconds, or "mark:id". */
+static int parse_when(const cli_args *args, int option, probe_when *when)
+{
+    const char *text = args->values[option].text;
+    char *end;
+    if (!args->values[option].given)
+        return CLI_OK;
+    when->is_mark = strncmp(text, "mark:", 5) == 0;
+    if (when->is_mark)
+        when->mark = strtoll(text + 5, &end, 10);
+    else
+        when->ns = strtod(text, &end) * 1e6;
+    const bool is_bad = *end || end == text || end == text + 5 || !(when->ns >= 0);
+    return is_bad ? cli_usage(args, "'%s' is no time in milliseconds and no mark:id", text)
+                  : CLI_OK;
+}
+
+static int parse_window(const cli_args *args, probe_filter *f)
+{
+    f->has_window = args->values[OPT_FROM].given || args->values[OPT_TO].given;
+    f->to.ns = 1e300;
+    const int bad = parse_when(args, OPT_FROM, &f->from);
+    return bad != CLI_OK ? bad : parse_when(args, OPT_TO, &f->to);
+}
+
 /* ------------------------------------------------------------------ summary */
 
 static void put_policy(out *o, uint32_t os_events)
@@ -238,13 +271,16 @@ static int report(const cli_args *args)
     const int usage = parse_options(args, &opts, &format);
     if (usage != CLI_OK)
         return usage;
-    const probe_filter filter = {.pid = (uint32_t)v[OPT_PID].number,
-                                 .tid = (uint32_t)v[OPT_TID].number};
+    probe_filter filter = {.pid = (uint32_t)v[OPT_PID].number, .tid = (uint32_t)v[OPT_TID].number};
+    const int bad_time = parse_window(args, &filter);
+    if (bad_time != CLI_OK)
+        return bad_time;
     const probe_names_opts names = {.dirs = v[OPT_SYMBOLS].items,
                                     .dir_count = v[OPT_SYMBOLS].item_count,
                                     .any_id = v[OPT_FORCE].given};
     probe_files files;
-    int exit_code = probe_files_open(args, &filter, v[OPT_NO_NAMES].given ? NULL : &names, &files);
+    int exit_code = probe_files_open(args, args->operands, args->operand_count, &filter,
+                                     v[OPT_NO_NAMES].given ? NULL : &names, &files);
     if (files.session)
         exit_code = exit_code == CLI_OK || exit_code == CLI_PARTIAL
                         ? (print(args, probe_session_view(files.session), &opts, format) == CLI_OK

@@ -100,13 +100,14 @@ static int add_file(const cli_args *args, const char *path, const probe_filter *
     return say_findings(args, path, &d);
 }
 
-int probe_paths(const cli_args *args, const char ***paths, size_t *count)
+int probe_paths(const cli_args *args, const char *const *operands, size_t operand_count,
+                const char ***paths, size_t *count)
 {
     path_list list = {.mem = args->memory}, *l = &list;
     *paths = NULL;
     *count = 0;
-    for (size_t i = 0; i < args->operand_count; i++) {
-        const char *path = args->operands[i];
+    for (size_t i = 0; i < operand_count; i++) {
+        const char *path = operands[i];
         const size_t before = l->count;
         if (!os_is_folder(path)) {
             (void)add_path(l, NULL, path);
@@ -132,15 +133,15 @@ int probe_paths(const cli_args *args, const char ***paths, size_t *count)
     return CLI_OK;
 }
 
-int probe_files_open(const cli_args *args, const probe_filter *filter,
-                     const probe_names_opts *names, probe_files *f)
+int probe_files_open(const cli_args *args, const char *const *operands, size_t operand_count,
+                     const probe_filter *filter, const probe_names_opts *names, probe_files *f)
 {
     const char **paths;
     size_t count;
     spgo_error err;
     diag d = {0};
     *f = (probe_files){0};
-    int exit_code = probe_paths(args, &paths, &count);
+    int exit_code = probe_paths(args, operands, operand_count, &paths, &count);
     if (exit_code == CLI_OK && !(f->session = probe_session_new(&err)))
         exit_code = cli_fail(args, NULL, &err);
     for (size_t i = 0; i < count && exit_code != CLI_FAILED; i++) {

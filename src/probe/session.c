@@ -84,6 +84,9 @@ void probe_session_free(probe_session *s)
 {
     if (!s)
         return;
+    for (size_t i = 0; s->timelines && i < s->thread_count; i++)
+        free(s->timelines[i].functions);
+    free(s->timelines);
     free(s->processes);
     free(s->threads);
     free(s->modules);
@@ -258,23 +261,86 @@ static bool add_node(adding *a, uint32_t number, const spgo_spp_node *n)
     return true;
 }
 
-static spgo_code add_tree(adding *a, spgo_error *err)
+/* Ticks of a moment; false: there is no such mark. */
+static bool moment(const spp_file *f, const probe_when *when, uint64_t *clock)
+{
+    if (!when->is_mark) {
+        const double ticks = when->ns / f->ns_per_tick;
+        *clock = ticks < 9e18 ? f->header.clock_first + (uint64_t)ticks : UINT64_MAX;
+        return true;
+    }
+    for (size_t i = 0; i < f->mark_count; i++) {
+        if (f->marks[i].kind == SPGO_SPP_MARK && f->marks[i].id == when->mark) {
+            *clock = f->marks[i].clock;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A copy of the thread's nodes, in which those that are none have no function and no parent. With a
+ * window, values are those of the events inside. */
+static spgo_spp_node *copy_nodes(const adding *a, uint32_t count, const probe_filter *filter)
+{
+    spgo_spp_node *nodes = calloc((size_t)count + 1, sizeof *nodes);
+    for (uint32_t i = 0; nodes && i < count; i++) {
+        spgo_spp_node n;
+        if (!spp_node(a->thread, i, &n))
+            continue;
+        if (filter && filter->has_window)
+            nodes[i] =
+                (spgo_spp_node){.function = n.function, .parent = n.parent, .module = n.module};
+        else
+            nodes[i] = n;
+    }
+    uint64_t from, to;
+    if (nodes && filter && filter->has_window && moment(a->file, &filter->from, &from) &&
+        moment(a->file, &filter->to, &to) && !probe_replay(a->thread, from, to, nodes, count)) {
+        free(nodes);
+        nodes = NULL;
+    }
+    return nodes;
+}
+
+static bool is_node(const spgo_spp_node *nodes, uint32_t i)
+{
+    return i == SPGO_SPP_ROOT || nodes[i].parent != 0;
+}
+
+/* Which functions the thread's nodes are, for its events. */
+static bool keep_functions(adding *a, uint32_t count)
+{
+    probe_session *s = a->s;
+    if (!probe_grow((void **)&s->timelines, s->thread_count - 1, &s->timeline_capacity,
+                    sizeof *s->timelines))
+        return false;
+    uint32_t *functions = malloc((count + 1) * sizeof *functions);
+    s->timelines[s->thread_count - 1] = (probe_timeline){
+        .file = a->file, .thread = a->thread, .functions = functions, .node_count = count};
+    for (uint32_t i = 0; functions && i < count; i++)
+        functions[i] = a->nodes[i] == PROBE_NONE ? PROBE_NONE : s->nodes[a->nodes[i]].function;
+    return functions != NULL;
+}
+
+static spgo_code add_tree(adding *a, const probe_filter *filter, spgo_error *err)
 {
     const uint32_t count = spp_node_count(a->thread);
     const size_t bytes = count * (sizeof *a->nodes + sizeof *a->child_calls);
-    spgo_spp_node n;
+    spgo_spp_node *nodes = copy_nodes(a, count, filter);
     a->nodes = malloc((count + 1) * sizeof *a->nodes);
-    a->child_calls = calloc(count + 1, sizeof *a->child_calls);
-    bool good = a->nodes && a->child_calls && add_root(a->s);
+    a->child_calls = calloc((size_t)count + 1, sizeof *a->child_calls);
+    bool good = nodes && a->nodes && a->child_calls && add_root(a->s);
     for (uint32_t i = 0; good && i < count; i++) {
         a->nodes[i] = PROBE_NONE;
-        if (spp_node(a->thread, i, &n))
-            a->child_calls[n.parent] += n.calls;
+        a->child_calls[nodes[i].parent] += nodes[i].calls;
     }
     for (uint32_t i = SPGO_SPP_ROOT; good && i < count; i++) {
-        if (spp_node(a->thread, i, &n))
-            good = add_node(a, i, &n);
+        if (is_node(nodes, i))
+            good = add_node(a, i, &nodes[i]);
     }
+    if (good && filter && filter->keeps_events)
+        good = keep_functions(a, count);
+    free(nodes);
     free(a->nodes);
     free(a->child_calls);
     return good ? SPGO_OK : spgo_fail_nomem(err, "paths of calls", bytes);
@@ -330,7 +396,7 @@ static bool add_process(probe_session *s, const spp_file *f)
     return true;
 }
 
-static spgo_code add_thread(adding *a, spgo_error *err)
+static spgo_code add_thread(adding *a, const probe_filter *filter, spgo_error *err)
 {
     probe_session *s = a->s;
     const spp_thread *t = a->thread;
@@ -350,7 +416,7 @@ static spgo_code add_thread(adding *a, spgo_error *err)
                                    .begin_ns = session_ns(s, a->file, t->begin)};
     a->info->end_ns =
         t->end ? session_ns(s, a->file, t->end) : s->processes[a->info->process].end_ns;
-    return add_tree(a, err);
+    return add_tree(a, filter, err);
 }
 
 static bool add_marks(probe_session *s, const spp_file *f)
@@ -389,9 +455,35 @@ spgo_code probe_session_add(probe_session *s, spgo_span bytes, const probe_filte
     for (size_t i = 0; i < f->thread_count; i++) {
         a.thread = &f->threads[i];
         if (!filter || !filter->tid || filter->tid == a.thread->tid)
-            SPGO_TRY(add_thread(&a, err));
+            SPGO_TRY(add_thread(&a, filter, err));
     }
     return SPGO_OK;
+}
+
+probe_events probe_events_of(const probe_session *s, size_t thread)
+{
+    probe_events e = {.session = s, .thread = thread};
+    if (s->timelines)
+        e.events = spp_events_of(s->timelines[thread].thread);
+    return e;
+}
+
+bool probe_next_event(probe_events *e, probe_event *event)
+{
+    const probe_session *s = e->session;
+    spp_event raw;
+    while (s->timelines && spp_next_event(&e->events, &raw)) {
+        const probe_timeline *t = &s->timelines[e->thread];
+        if (raw.node >= t->node_count || t->functions[raw.node] == PROBE_NONE)
+            continue;
+        e->lost_before = e->events.lost;
+        *event = (probe_event){.is_enter = raw.kind == SPGO_SPP_ENTER,
+                               .has_os_event = raw.has_os_event,
+                               .function = t->functions[raw.node],
+                               .at_ns = session_ns(s, t->file, raw.clock)};
+        return true;
+    }
+    return false;
 }
 
 const probe_view *probe_session_view(const probe_session *s)

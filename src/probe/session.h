@@ -108,9 +108,21 @@ typedef struct probe_session probe_session;
 probe_session *probe_session_new(spgo_error *err); /* NULL: no memory */
 void probe_session_free(probe_session *s);
 
+/* A moment of a process: nanoseconds since it started, or the first mark with an id. */
+typedef struct probe_when {
+    bool is_mark;
+    int64_t mark;
+    double ns;
+} probe_when;
+
 typedef struct probe_filter {
     uint32_t pid; /* 0: any */
     uint32_t tid;
+    /* A part of the time: values are made of the events, which a ring or a stream has, instead of
+     * the trees. A process without the mark has no part in it. */
+    bool has_window;
+    probe_when from, to;
+    bool keeps_events; /* probe_events_of will be asked for */
 } probe_filter;
 
 /* Adds the file of a process; its bytes must outlive the session. Damage is in d. */
@@ -129,6 +141,24 @@ spgo_code probe_session_name(probe_session *s, const probe_names_opts *opts, dia
 
 /* Applies the rule; nothing may be added after it. */
 spgo_code probe_session_close(probe_session *s, spgo_error *err);
+
+typedef struct probe_event {
+    bool is_enter;
+    bool has_os_event;
+    uint32_t function;
+    double at_ns; /* since the session's first process started */
+} probe_event;
+
+/* The events of a thread of the view, in order; only with keeps_events. Between two of them some
+ * may be missing (lost_before counts all so far), and exits too. */
+typedef struct probe_events {
+    const probe_session *session;
+    size_t thread;
+    spp_events events;
+    uint64_t lost_before;
+} probe_events;
+probe_events probe_events_of(const probe_session *s, size_t thread);
+bool probe_next_event(probe_events *e, probe_event *out);
 
 /* Valid after close. */
 typedef struct probe_view {

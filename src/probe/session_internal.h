@@ -23,9 +23,24 @@ uint32_t *probe_key_slot(probe_key_table *t, uint64_t a, uint64_t b);
 /* Room for one more item behind `count`. */
 bool probe_grow(void **items, size_t count, size_t *capacity, size_t item_bytes);
 
+/* Fills the values of `count` nodes, which come with function, parent and module and zeros, with
+ * what the thread's events from `from` to before `to` (ticks) tell. False: no memory. */
+bool probe_replay(const spp_thread *t, uint64_t from, uint64_t to, spgo_spp_node *nodes,
+                  uint32_t count);
+
+/* What is kept of a file for its events. */
+typedef struct probe_timeline {
+    const spp_file *file;
+    const spp_thread *thread;
+    uint32_t *functions; /* of the thread's nodes */
+    uint32_t node_count;
+} probe_timeline;
+
 struct probe_session {
     arena *mem;
     intern text;
+    probe_timeline *timelines; /* of the threads, if events are kept */
+    size_t timeline_capacity;
     uint64_t first_ns; /* CLOCK_MONOTONIC when the first process started */
     probe_process_info *processes;
     probe_thread_info *threads;

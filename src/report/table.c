@@ -28,6 +28,9 @@ static size_t format_number(char text[CELL_MAX], report_kind kind, const report_
     case REPORT_PERCENT:
         n = snprintf(text, CELL_MAX, "%.2f", c->number);
         break;
+    case REPORT_NUMBER:
+        n = snprintf(text, CELL_MAX, "%.0f", c->number);
+        break;
     case REPORT_TEXT:
         break;
     }
@@ -232,6 +235,9 @@ static void print_json(out *o, const report_table *t)
                 break;
             case REPORT_PERCENT:
                 json_f64(&j, c.number, 4);
+                break;
+            case REPORT_NUMBER:
+                json_f64(&j, c.number, 0);
                 break;
             }
         }

@@ -15,6 +15,7 @@ typedef enum report_kind {
     REPORT_COUNT,
     REPORT_MS, /* a cell's number is in nanoseconds; shown in milliseconds */
     REPORT_PERCENT,
+    REPORT_NUMBER, /* whole, may be below zero */
     REPORT_ADDRESS
 } report_kind;
 
