@@ -74,9 +74,10 @@ static COLD void publish(void)
         next = ((old | SPGO_SPP_ACTIVE) + 1) | (is_active ? SPGO_SPP_ACTIVE : 0);
     while (!__atomic_compare_exchange_n(&h->control, &old, next, false, __ATOMIC_RELEASE,
                                         __ATOMIC_RELAXED));
-    if ((old ^ next) & SPGO_SPP_ACTIVE)
-        probe_process_mark(is_active ? SPGO_SPP_MARK_START : SPGO_SPP_MARK_STOP, 0, own_number(),
-                           "");
+    if (!((old ^ next) & SPGO_SPP_ACTIVE))
+        return;
+    probe_xray_switch(is_active);
+    probe_process_mark(is_active ? SPGO_SPP_MARK_START : SPGO_SPP_MARK_STOP, 0, own_number(), "");
 }
 
 static COLD spgo_probe_result change(spgo_probe_level level, int starts, int suspends)

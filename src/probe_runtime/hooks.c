@@ -11,8 +11,11 @@
  */
 #include "runtime.h"
 
+#include <sys/mman.h>
+
 #define BARRIER() __asm__ volatile("" ::: "memory")
 #define FRAME() ((uintptr_t)__builtin_frame_address(0))
+#define ALWAYS static inline __attribute__((always_inline, no_instrument_function))
 
 /* Is the call on top over, though its exit never came? A call from it has a frame below its own,
  * or, inlined into it or entered by a jump, its very frame and call site. */
@@ -74,8 +77,11 @@ static COLD void push(probe_thread *t, void *function, void *call_site, uintptr_
     spgo_spp_node *node = probe_tree_child(t, t->node, function);
     if (!node->calls++)
         node->call_site = (uintptr_t)call_site;
-    *++t->frame = (probe_frame){
-        .node = node, .call_site = call_site, .address = address, .at_entry = t->totals};
+    *++t->frame = (probe_frame){.node = node,
+                                .call_site = call_site,
+                                .address = address,
+                                .function = (uintptr_t)function,
+                                .at_entry = t->totals};
     t->node = node;
 }
 
@@ -181,29 +187,30 @@ static inline NO_PROBE void add_interval(probe_thread *t, spgo_spp_node *node, u
     t->last = now;
 }
 
-NO_PROBE void __cyg_profile_func_enter(void *function, void *call_site)
+ALWAYS void enter(void *function, void *call_site, uintptr_t address)
 {
     probe_thread *t = probe_self;
     if (UNLIKELY(t->busy)) {
-        enter_patiently(function, call_site, FRAME());
+        enter_patiently(function, call_site, address);
         return;
     }
-    t->busy = FRAME();
+    t->busy = address;
     BARRIER();
     spgo_spp_node *node = t->node, *child = &t->nodes[node->child];
     probe_frame *f = t->frame;
     const uint64_t now = __builtin_ia32_rdtsc(), interval = now - t->last;
     if (UNLIKELY(!is_plain(t, interval)) || UNLIKELY(child->function != (uintptr_t)function) ||
-        UNLIKELY(is_over(f, call_site, FRAME())) || UNLIKELY(f >= t->deepest) ||
+        UNLIKELY(is_over(f, call_site, address)) || UNLIKELY(f >= t->deepest) ||
         UNLIKELY(!has_room_for_event(t, now))) {
-        enter_patiently(function, call_site, FRAME());
+        enter_patiently(function, call_site, address);
         return;
     }
     add_interval(t, node, now, interval);
     child->calls++;
     f[1].node = child;
     f[1].call_site = call_site;
-    f[1].address = FRAME();
+    f[1].address = address;
+    f[1].function = (uintptr_t)function;
     f[1].at_entry = t->totals;
     f[1].children = (probe_pair){0, 0};
     t->frame = f + 1;
@@ -213,21 +220,21 @@ NO_PROBE void __cyg_profile_func_enter(void *function, void *call_site)
     t->busy = 0;
 }
 
-NO_PROBE void __cyg_profile_func_exit(void *function, void *call_site)
+ALWAYS void leave(void *function, void *call_site, uintptr_t address)
 {
     probe_thread *t = probe_self;
     if (UNLIKELY(t->busy)) {
-        exit_patiently(function, call_site, FRAME());
+        exit_patiently(function, call_site, address);
         return;
     }
-    t->busy = FRAME();
+    t->busy = address;
     BARRIER();
     spgo_spp_node *node = t->node;
     probe_frame *f = t->frame;
     const uint64_t now = __builtin_ia32_rdtsc(), interval = now - t->last;
     if (UNLIKELY(!is_plain(t, interval)) || UNLIKELY(f->call_site != call_site) ||
-        UNLIKELY(node->function != (uintptr_t)function) || UNLIKELY(!has_room_for_event(t, now))) {
-        exit_patiently(function, call_site, FRAME());
+        UNLIKELY(f->function != (uintptr_t)function) || UNLIKELY(!has_room_for_event(t, now))) {
+        exit_patiently(function, call_site, address);
         return;
     }
     add_interval(t, node, now, interval);
@@ -254,14 +261,195 @@ NO_PROBE void __cyg_profile_func_exit(void *function, void *call_site)
 
 #else
 
+ALWAYS void enter(void *function, void *call_site, uintptr_t address)
+{
+    enter_patiently(function, call_site, address);
+}
+
+ALWAYS void leave(void *function, void *call_site, uintptr_t address)
+{
+    exit_patiently(function, call_site, address);
+}
+
+#endif
+
+/* ------------------------------------------------------------------ -finstrument-functions */
+
 NO_PROBE void __cyg_profile_func_enter(void *function, void *call_site)
 {
-    enter_patiently(function, call_site, FRAME());
+    enter(function, call_site, FRAME());
 }
 
 NO_PROBE void __cyg_profile_func_exit(void *function, void *call_site)
 {
-    exit_patiently(function, call_site, FRAME());
+    leave(function, call_site, FRAME());
 }
+
+/* ------------------------------------------------------------------ XRay */
+
+/* Sleds tell numbers of functions; XRay's own runtime, which is in the program, knows their
+ * addresses. It knows no call sites, and needs none: nothing is inlined after its sleds are set.
+ * Its functions are hidden in the program, so that this works only where the runtime is linked into
+ * it. */
+enum { XRAY_ENTRY = 0, XRAY_EXIT = 1, XRAY_TAIL = 2, XRAY_ENTRY_WITH_ARGUMENT = 3 };
+
+#define XRAY __attribute__((weak)) extern
+XRAY int __xray_set_handler(void (*handler)(int32_t id, int type));
+XRAY int __xray_patch(void);
+XRAY int __xray_unpatch(void);
+XRAY uintptr_t __xray_function_address(int32_t id);
+XRAY size_t __xray_max_function_id(void);
+
+static void **xray_functions; /* by id; NULL: not asked for yet */
+static size_t xray_function_count;
+
+static COLD void *xray_ask(int32_t id)
+{
+    void *function = (void *)__xray_function_address(id);
+    if ((size_t)id < xray_function_count)
+        xray_functions[id] = function;
+    return function;
+}
+
+static NO_PROBE void xray_handler(int32_t id, int type)
+{
+    void *function = (size_t)id < xray_function_count ? xray_functions[id] : NULL;
+    if (UNLIKELY(!function))
+        function = xray_ask(id);
+    if (type == XRAY_EXIT || type == XRAY_TAIL)
+        leave(function, NULL, FRAME());
+    else
+        enter(function, NULL, FRAME());
+}
+
+/* Is the program built with XRay? Then its sleds are switched on. */
+COLD void probe_xray_open(void)
+{
+    if (!__xray_set_handler)
+        return;
+    const size_t count = __xray_max_function_id() + 1;
+    void *table = mmap(NULL, count * sizeof(void *), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (table == MAP_FAILED)
+        return;
+    xray_functions = table;
+    xray_function_count = count;
+    __xray_set_handler(xray_handler);
+    if (probe_process_now.header->control & SPGO_SPP_ACTIVE)
+        __xray_patch();
+}
+
+/* Sleds that are switched off cost next to nothing: as long as the process collects nothing. */
+COLD void probe_xray_switch(bool on)
+{
+    if (xray_functions && on)
+        __xray_patch();
+    else if (xray_functions)
+        __xray_unpatch();
+}
+
+/* ------------------------------------------------------------------ -pg -mfentry */
+
+#if defined(__x86_64__)
+
+/*
+ * __fentry__ is called before a function has done anything: every register that can hold an
+ * argument is saved. Its frame is where the function's return address lies, and so is that of
+ * __return__, which is called right before the function returns (-minstrument-return=call).
+ */
+__attribute__((visibility("hidden"))) void probe_fentry(void *function, void *call_site,
+                                                        uintptr_t address);
+__attribute__((visibility("hidden"))) void probe_return(uintptr_t address);
+
+NO_PROBE void probe_fentry(void *function, void *call_site, uintptr_t address)
+{
+    enter(function, call_site, address);
+}
+
+NO_PROBE void probe_return(uintptr_t address)
+{
+    const probe_thread *t = probe_self;
+    const probe_frame *f = t->frame;
+    if (UNLIKELY(!f))
+        return; /* before the thread's first entry */
+    while (f->address < address)
+        f--; /* calls whose exits never came: the exit below finds them over */
+    if (LIKELY(f->address == address))
+        leave((void *)(uintptr_t)f->function, f->call_site, address);
+}
+
+__asm__(".pushsection .text\n"
+        ".globl __fentry__\n"
+        ".type __fentry__, @function\n"
+        "__fentry__:\n"
+        "    push %rax\n"
+        "    push %rcx\n"
+        "    push %rdx\n"
+        "    push %rsi\n"
+        "    push %rdi\n"
+        "    push %r8\n"
+        "    push %r9\n"
+        "    push %r10\n"
+        "    push %r11\n"
+        "    push %rbp\n"
+        "    mov %rsp, %rbp\n"
+        "    sub $128, %rsp\n"
+        "    and $-16, %rsp\n"
+        "    movaps %xmm0, (%rsp)\n"
+        "    movaps %xmm1, 16(%rsp)\n"
+        "    movaps %xmm2, 32(%rsp)\n"
+        "    movaps %xmm3, 48(%rsp)\n"
+        "    movaps %xmm4, 64(%rsp)\n"
+        "    movaps %xmm5, 80(%rsp)\n"
+        "    movaps %xmm6, 96(%rsp)\n"
+        "    movaps %xmm7, 112(%rsp)\n"
+        "    mov 80(%rbp), %rdi\n" /* behind the call of this */
+        "    sub $5, %rdi\n"
+        "    mov 88(%rbp), %rsi\n" /* behind the call of the function */
+        "    lea 88(%rbp), %rdx\n"
+        "    call probe_fentry\n"
+        "    movaps (%rsp), %xmm0\n"
+        "    movaps 16(%rsp), %xmm1\n"
+        "    movaps 32(%rsp), %xmm2\n"
+        "    movaps 48(%rsp), %xmm3\n"
+        "    movaps 64(%rsp), %xmm4\n"
+        "    movaps 80(%rsp), %xmm5\n"
+        "    movaps 96(%rsp), %xmm6\n"
+        "    movaps 112(%rsp), %xmm7\n"
+        "    mov %rbp, %rsp\n"
+        "    pop %rbp\n"
+        "    pop %r11\n"
+        "    pop %r10\n"
+        "    pop %r9\n"
+        "    pop %r8\n"
+        "    pop %rdi\n"
+        "    pop %rsi\n"
+        "    pop %rdx\n"
+        "    pop %rcx\n"
+        "    pop %rax\n"
+        "    ret\n"
+        ".size __fentry__, .-__fentry__\n"
+        ".globl __return__\n"
+        ".type __return__, @function\n"
+        "__return__:\n" /* results may be in rax, rdx, xmm0 and xmm1 */
+        "    push %rax\n"
+        "    push %rdx\n"
+        "    push %rbp\n"
+        "    mov %rsp, %rbp\n"
+        "    sub $32, %rsp\n"
+        "    and $-16, %rsp\n"
+        "    movaps %xmm0, (%rsp)\n"
+        "    movaps %xmm1, 16(%rsp)\n"
+        "    lea 32(%rbp), %rdi\n"
+        "    call probe_return\n"
+        "    movaps (%rsp), %xmm0\n"
+        "    movaps 16(%rsp), %xmm1\n"
+        "    mov %rbp, %rsp\n"
+        "    pop %rbp\n"
+        "    pop %rdx\n"
+        "    pop %rax\n"
+        "    ret\n"
+        ".size __return__, .-__return__\n"
+        ".popsection\n");
 
 #endif

@@ -214,6 +214,7 @@ static COLD void open_first(void)
     no_file.probe_outside = probe_process_now.header->probe_outside;
     probe_modules_update();
     probe_process_mark(SPGO_SPP_MARK_START, 0, 0, "program start");
+    probe_xray_open();
     if (!has_handlers)
         has_handlers = pthread_atfork(before_fork, NULL, child_after_fork) == 0;
 }

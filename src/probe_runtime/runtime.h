@@ -38,8 +38,8 @@ typedef int32_t probe_quad __attribute__((vector_size(16)));
 typedef struct probe_frame {
     spgo_spp_node *node;
     void *call_site;
-    uintptr_t address; /* of the hook's frame: deeper calls have lower ones */
-    uint64_t reserved;
+    uintptr_t address;   /* of the hook's frame: deeper calls have lower ones */
+    uint64_t function;   /* as its probes name it */
     probe_pair at_entry; /* the thread's totals */
     probe_pair children; /* what calls from here took, inclusive */
 } probe_frame;
@@ -185,6 +185,8 @@ __attribute__((visibility("default"))) void __cyg_profile_func_enter(void *funct
                                                                      void *call_site);
 __attribute__((visibility("default"))) void __cyg_profile_func_exit(void *function,
                                                                     void *call_site);
+void probe_xray_open(void);
+void probe_xray_switch(bool on);
 void probe_calibrate(void); /* fills probe_inside and probe_outside of the header */
 
 #endif

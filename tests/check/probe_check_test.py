@@ -123,10 +123,29 @@ class Programs(ProbeTest):
         for compiler in C_COMPILERS:
             with self.subTest(compiler=compiler):
                 program = self.build(compiler, "paths.c")
-                self.assertEqual(self.paths(self.record(program)),
-                                 {"main": 1, "main>first": 10, "main>first>leaf": 30,
-                                  "main>second": 5, "main>second>leaf": 5,
-                                  "main>second>leaf>leaf": 5, "main>leaf": 7})
+                self.assertEqual(self.paths(self.record(program)), self.PATHS)
+
+    PATHS = {"main": 1, "main>first": 10, "main>first>leaf": 30, "main>second": 5,
+             "main>second>leaf": 5, "main>second>leaf>leaf": 5, "main>leaf": 7}
+
+    def test_xray(self):
+        compiler = next((c for c in ("clang-19", "clang", "clang-14") if shutil.which(c)), None)
+        program = self.path / "xray"
+        flags = ["-g", "-O1", "-fxray-instrument", "-fxray-instruction-threshold=1",
+                 PROGRAMS / "paths.c", "-o", program, "-Wl,-u,__cyg_profile_func_enter", STATIC,
+                 "-pthread", "-ldl"]
+        if not compiler or run(compiler, *flags, check=False).returncode != 0:
+            self.skipTest("no clang with XRay")
+        self.assertEqual(self.paths(self.record(program, options=["--linked"])), self.PATHS)
+
+    def test_fentry(self):
+        if not shutil.which("gcc") or os.uname().machine != "x86_64":
+            self.skipTest("gcc on x86-64 only")
+        program, part = self.path / "fentry", self.path / "fentry.o"
+        run("gcc", "-g", "-O1", "-pg", "-mfentry", "-minstrument-return=call", "-c",
+            PROGRAMS / "paths.c", "-o", part)
+        run("gcc", part, STATIC, "-pthread", "-ldl", "-o", program)
+        self.assertEqual(self.paths(self.record(program, options=["--linked"])), self.PATHS)
 
     def test_longjmp(self):
         for compiler in C_COMPILERS:
@@ -233,6 +252,92 @@ class Programs(ProbeTest):
     def setUp(self):
         super().setUp()
         self.setUpTruth()
+
+
+class Exports(ProbeTest):
+    def setUp(self):
+        super().setUp()
+        self.out = self.record(self.build(C_COMPILERS[0], "paths.c"), options=["--mode=stream"])
+
+    def export(self, form, *options):
+        return run(SPGO, "probe", "export", f"--format={form}", *options, self.out).stdout
+
+    def test_folded(self):
+        sums = {}
+        for line in self.export("folded").splitlines():
+            path, ns = line.rsplit(" ", 1)
+            sums[path.split(";")[-1]] = sums.get(path.split(";")[-1], 0) + int(ns)
+        for name, row in self.functions(self.out).items():
+            self.assertAlmostEqual(sums.get(name, 0), row["elapsed_exclusive_ms"] * 1e6, delta=6)
+
+    def test_speedscope(self):
+        profile = json.loads(self.export("speedscope"))
+        one = profile["profiles"][0]
+        self.assertEqual(len(one["samples"]), len(one["weights"]))
+        self.assertLess(abs(sum(one["weights"]) - one["endValue"]), 10)
+        frames = len(profile["shared"]["frames"])
+        self.assertTrue(all(0 <= f < frames for stack in one["samples"] for f in stack))
+
+    def test_callgrind(self):
+        if not shutil.which("callgrind_annotate"):
+            self.skipTest("no callgrind_annotate")
+        (self.path / "x").write_text(self.export("callgrind"))
+        shown = run("callgrind_annotate", "--inclusive=yes", self.path / "x").stdout
+        self.assertIn(":main", shown)
+
+    def test_chrome(self):
+        calls, depth = {}, 0
+        for event in json.loads(self.export("chrome"))["traceEvents"]:
+            depth += {"B": 1, "E": -1}.get(event["ph"], 0)
+            self.assertGreaterEqual(depth, 0)
+            if event["ph"] == "B":
+                calls[event["name"]] = calls.get(event["name"], 0) + 1
+        self.assertEqual(depth, 0)
+        self.assertEqual(calls, {"main": 1, "first": 10, "second": 5, "leaf": 47})
+
+    def test_chrome_without_events(self):
+        out = self.record(self.build(C_COMPILERS[0], "paths.c"))
+        result = run(SPGO, "probe", "export", "--format=chrome", out, check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("--mode=stream", result.stderr)
+
+    def test_values_of_events_are_those_of_trees(self):
+        whole, parts = self.functions(self.out), self.functions(self.out, "--from=0")
+        self.assertEqual(sorted(whole), sorted(parts))
+        for name, row in whole.items():
+            self.assertEqual(row["calls"], parts[name]["calls"])
+            self.assertAlmostEqual(row["elapsed_inclusive_ms"],
+                                   parts[name]["elapsed_inclusive_ms"], delta=1)
+
+    def test_windows_add_up(self):
+        """Two parts of the time have together what the whole has."""
+        end = self.report(self.out, "processes")[0]["end_ms"] + 1
+        whole = self.functions(self.out, "--from=0")
+        for cut in (.3, .7, end / 2):
+            parts = [self.functions(self.out, "--from=0", f"--to={cut}"),
+                     self.functions(self.out, f"--from={cut}")]
+            for name, row in whole.items():
+                self.assertEqual(sum(p[name]["calls"] for p in parts), row["calls"])
+
+    def test_between_marks(self):
+        program = self.build(C_COMPILERS[0], "control.c", STATIC, "-pthread", "-ldl")
+        out = self.record(program, options=["--linked", "--mode=ring"])
+        rows = self.functions(out, "--from=mark:3", "--to=mark:4")
+        self.assertEqual(rows["leaf"]["calls"], 110)
+        self.assertEqual(self.functions(out, "--from=mark:4")["leaf"]["calls"], 0)
+
+    def test_diff(self):
+        after = self.path / "after"
+        shutil.copytree(self.out, after)
+        same = run(SPGO, "probe", "diff", "--json", "--column=calls", self.out, after).stdout
+        self.assertEqual(same, "")
+        other = self.record(self.build(C_COMPILERS[0], "threads.c", "-pthread"), "8")
+        shown = [json.loads(line) for line in
+                 run(SPGO, "probe", "diff", "--json", "--column=calls", "--threshold=0", after,
+                     other).stdout.splitlines()]
+        leaves = [row for row in shown if row["function"] == "leaf"]
+        self.assertEqual([(r.get("before"), r.get("after"), r["difference"]) for r in leaves],
+                         [(None, 400, 400), (47, None, -47)])
 
 
 class Manual(ProbeTest):
