@@ -123,7 +123,11 @@ static bool add_file(const cli_args *args, profile_inputs *inputs, profile_input
     spgo_code code = spgo_spt_open(os_input_bytes(file->in), &file->spt, &err);
     if (code == SPGO_OK) {
         os_input_sequential(file->in);
+        const bool was_saturated = inputs->samples.saturated;
         code = samples_add(&inputs->samples, file->spt, file->in, file->weight, &err);
+        if (inputs->samples.saturated && !was_saturated)
+            cli_message(args, CLI_WARNING, file->path, SPGO_NO_OFFSET,
+                        "counts beyond 2^64-1 were cut there; smaller weights keep them apart");
     } else {
         (void)cli_fail(args, file->path, &err);
         return false;

@@ -11,17 +11,12 @@
 /* Shares above these are worth a warning: llvm-profgen's own limits. */
 static const double BOGUS_WARNED = 0.01, MISMATCH_WARNED = 0.05;
 
-static double share(uint64_t part, uint64_t whole)
-{
-    return whole ? (double)part / (double)whole : 0;
-}
-
 static void warn_share(const profile_report *r, uint64_t part, uint64_t whole, double limit,
                        const char *what)
 {
-    if (share(part, whole) > limit)
+    if (quality_share(part, whole) > limit)
         cli_message(r->args, CLI_WARNING, NULL, SPGO_NO_OFFSET, "%.1f %% %s",
-                    100 * share(part, whole), what);
+                    100 * quality_share(part, whole), what);
 }
 
 static void warn_addresses(const profile_report *r)
@@ -96,7 +91,7 @@ static const char *mode_name(const profile_result *result)
 /* The opcode of a kind of instruction pointer. */
 static uint8_t opcode_of_kind(unsigned kind)
 {
-    return kind == SAMPLES_IP_KINDS - 1 ? SPGO_SPT_ETW_INSTR : (uint8_t)(kind + 1);
+    return kind < 5 ? (uint8_t)(kind + 1) : (uint8_t)(SPGO_SPT_ETW_INSTR + (kind - 5));
 }
 
 static void put_samples(out *o, const profile_result *result)
@@ -132,10 +127,10 @@ static void put_text(out *o, const profile_report *r, const quality *q)
     if (q->more_samples_wanted > 1)
         out_printf(o, "; %.1f times as many samples would reach it", q->more_samples_wanted);
     out_printf(o, ")\nblock coverage %.2f %% (%" PRIu64 " of %" PRIu64 ")",
-               100 * share(q->blocks_before, q->blocks), q->blocks_before, q->blocks);
+               100 * quality_share(q->blocks_before, q->blocks), q->blocks_before, q->blocks);
     if (result->is_inferred)
         out_printf(o, ", %.2f %% (%" PRIu64 ") after inference",
-                   100 * share(q->blocks_after, q->blocks), q->blocks_after);
+                   100 * quality_share(q->blocks_after, q->blocks), q->blocks_after);
     out_printf(o, "\nflow gap       %.2f %%", 100 * q->flow_gap_before);
     if (result->is_inferred)
         out_printf(o, ", %.2f %% after inference", 100 * q->flow_gap_after);

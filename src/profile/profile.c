@@ -12,12 +12,14 @@ void profile_result_free(profile_result *r)
 }
 
 /* The best of the kinds that have hits: instructions tell how often code ran, cycles and the timer
- * how long it took; branches and cache misses come last. 0: there are none. */
+ * how long it took, and so does where stacks were taken; branches and cache misses come last. 0:
+ * there are none. */
 static unsigned choose_ip_kinds(const samples_program *program)
 {
     static const uint8_t by_use[SAMPLES_IP_KINDS] = {
-        SPGO_SPT_RETIRE_INSTR,    SPGO_SPT_UNHALT_CYCLE,   SPGO_SPT_ETW_INSTR,
-        SPGO_SPT_RETIRE_BR_INSTR, SPGO_SPT_L1_ICACHE_MISS, SPGO_SPT_L1_DCACHE_MISS};
+        SPGO_SPT_RETIRE_INSTR,  SPGO_SPT_UNHALT_CYCLE,    SPGO_SPT_ETW_INSTR,
+        SPGO_SPT_ETW_CALLSTACK, SPGO_SPT_RETIRE_BR_INSTR, SPGO_SPT_L1_ICACHE_MISS,
+        SPGO_SPT_L1_DCACHE_MISS};
     for (size_t i = 0; i < SAMPLES_IP_KINDS; i++) {
         unsigned kind = samples_ip_kind(by_use[i]);
         if (program->ip_hits[kind] > 0)

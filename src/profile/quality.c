@@ -5,11 +5,6 @@
 
 #include <base/fail.h>
 
-static double share(uint64_t part, uint64_t whole)
-{
-    return whole ? (double)part / (double)whole : 0;
-}
-
 /* ------------------------------------------------------------------ density */
 
 typedef struct function_density {
@@ -55,7 +50,7 @@ static spgo_code measure_density(const sampleprof *profile, double *density, spg
         if (places == 0)
             continue;
         total += hits;
-        all[n++] = (function_density){share(hits, places), hits};
+        all[n++] = (function_density){quality_share(hits, places), hits};
     }
     if (n > 0)
         qsort(all, n, sizeof *all, densest_first);
@@ -121,9 +116,10 @@ spgo_code quality_measure(const profile_result *r, symbols *s, code_decoder *d, 
     q->blocks_after = blocks.blocks_after;
     q->flow_gap_before = blocks.flow_gap_before;
     q->flow_gap_after = blocks.flow_gap_after;
-    q->bogus_share = share(t->bogus_range_hits, t->range_hits);
-    q->unmapped_share = share(t->no_code_range_hits, t->range_hits);
-    q->mismatched_share = share(t->source_mismatch_hits + t->target_mismatch_hits, t->branch_hits);
+    q->bogus_share = quality_share(t->bogus_range_hits, t->range_hits);
+    q->unmapped_share = quality_share(t->no_code_range_hits, t->range_hits);
+    q->mismatched_share =
+        quality_share(t->source_mismatch_hits + t->target_mismatch_hits, t->branch_hits);
     q->stale_procedures = t->stale_procedures;
     return SPGO_OK;
 }

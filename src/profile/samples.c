@@ -17,8 +17,6 @@ void samples_free(samples *s)
         samples_program *p = &s->programs[i];
         counts_free(&p->arcs);
         counts_free(&p->ranges);
-        counts_free(&p->calls);
-        counts_free(&p->leaves);
         for (size_t k = 0; k < SAMPLES_IP_KINDS; k++)
             counts_free(&p->ips[k]);
     }
@@ -148,13 +146,12 @@ static void add_ips(samples *s, samples_program *p, const spgo_spt_record *r, ui
     add_saturating(s, &p->ip_hits[kind], r->entry_count, hits);
 }
 
-static void add_stack(samples_program *p, const spgo_spt_record *r, uint64_t hits)
+static void add_stack(samples *s, samples_program *p, const spgo_spt_record *r, uint64_t hits)
 {
-    uint64_t calls[SPGO_SPT_ENTRIES_MAX], leaf = load_u32(r->entries);
-    for (size_t i = 0; i + 1 < r->entry_count; i++)
-        calls[i] = samples_pair(load_u32(r->entries + 4 * i + 4), load_u32(r->entries + 4 * i));
-    counts_add(&p->leaves, &leaf, 1, hits);
-    counts_add(&p->calls, calls, r->entry_count - 1u, hits);
+    const unsigned kind = samples_ip_kind(r->opcode);
+    const uint64_t leaf = load_u32(r->entries);
+    counts_add(&p->ips[kind], &leaf, 1, hits);
+    add_saturating(s, &p->ip_hits[kind], 1, hits);
 }
 
 static spgo_code add_record(adding *a, const spgo_spt_record *r, spgo_error *err)
@@ -177,7 +174,7 @@ static spgo_code add_record(adding *a, const spgo_spt_record *r, spgo_error *err
         add_ips(a->s, p, r, hits);
         break;
     case SPGO_SPT_KIND_CALLSTACK:
-        add_stack(p, r, hits);
+        add_stack(a->s, p, r, hits);
         break;
     case SPGO_SPT_KIND_NONE:
         break;
@@ -219,9 +216,9 @@ static spgo_code check_tables(samples *s, spgo_error *err)
     bool failed = false;
     for (size_t i = 0; i < s->program_count; i++) {
         const samples_program *p = &s->programs[i];
-        const counts *tables[4 + SAMPLES_IP_KINDS] = {&p->arcs, &p->ranges, &p->calls, &p->leaves};
+        const counts *tables[2 + SAMPLES_IP_KINDS] = {&p->arcs, &p->ranges};
         for (size_t k = 0; k < SAMPLES_IP_KINDS; k++)
-            tables[4 + k] = &p->ips[k];
+            tables[2 + k] = &p->ips[k];
         for (size_t k = 0; k < sizeof tables / sizeof tables[0]; k++) {
             failed = failed || tables[k]->failed;
             s->saturated = s->saturated || tables[k]->saturated;

@@ -162,12 +162,4 @@ typedef struct symbol_run {
 /* SPGO_NOT_FOUND: nothing is known of the address. Asking in rising order is cheapest. */
 spgo_code symbols_run_at(symbols *s, uint32_t rva, symbol_run *out, spgo_error *err);
 
-/* How many functions, of the units read so far and of the procedures if those were asked for, have
- * a line of which source. */
-typedef struct symbols_quality {
-    uint64_t functions[4]; /* by symbol_line_source */
-    uint64_t linkage_names_known, linkage_names_missing;
-} symbols_quality;
-symbols_quality symbols_get_quality(const symbols *s);
-
 #endif
