@@ -13,6 +13,7 @@
 #include <spgo/spp.h>
 
 #include "cli.h"
+#include "probe_select.h"
 
 enum {
     OPT_OUTPUT,
@@ -21,6 +22,11 @@ enum {
     OPT_DEPTH,
     OPT_OS_EVENT,
     OPT_OFF,
+    OPT_EXCLUDE,
+    OPT_INCLUDE,
+    OPT_EXCLUDE_FILE,
+    OPT_EXCLUDE_MODULE,
+    OPT_EXCLUDE_SMALL,
     OPT_RUNTIME,
     OPT_LINKED,
     OPT_FORCE,
@@ -56,6 +62,29 @@ static const cli_option options[OPT_COUNT] = {
     [OPT_OFF] = {.name = "start-off",
                  .help = "collect nothing until the program, or spgo probe\n"
                          "start, says so"},
+    [OPT_EXCLUDE] = {.name = "exclude",
+                     .kind = CLI_LIST,
+                     .metavar = "function,...",
+                     .help = "functions of the program that do not count: their time is their\n"
+                             "caller's (* and ? match any text, any character)"},
+    [OPT_INCLUDE] = {.name = "include",
+                     .kind = CLI_LIST,
+                     .metavar = "function,...",
+                     .help = "only these functions of the program count"},
+    [OPT_EXCLUDE_FILE] = {.name = "exclude-file",
+                          .kind = CLI_LIST,
+                          .metavar = "file,...",
+                          .help = "functions of these source files do not count"},
+    [OPT_EXCLUDE_MODULE] = {.name = "exclude-module",
+                            .kind = CLI_LIST,
+                            .metavar = "name,...",
+                            .help = "functions of these libraries do not count"},
+    [OPT_EXCLUDE_SMALL] = {.name = "exclude-small",
+                           .kind = CLI_NUMBER,
+                           .value_optional = true,
+                           .metavar = "bytes",
+                           .help = "functions do not count that call no other and have no more\n"
+                                   "code than this (default: 96)"},
     [OPT_RUNTIME] = {.name = "runtime",
                      .kind = CLI_TEXT,
                      .metavar = "file",
@@ -233,7 +262,8 @@ static const char *folder_name(const cli_args *args)
 
 /* ------------------------------------------------------------------ the command */
 
-static int become(const cli_args *args, const char *runtime, const char *folder, const char *opts)
+static int become(const cli_args *args, const char *runtime, const char *folder, const char *opts,
+                  const char *selection)
 {
     spgo_error err;
     const char *base = output_base(args, folder);
@@ -245,10 +275,46 @@ static int become(const cli_args *args, const char *runtime, const char *folder,
     }
     for (size_t i = 0; i < args->operand_count; i++)
         argv[i] = (char *)(uintptr_t)args->operands[i];
-    const os_variable variables[] = {
-        {"SPGO_PROBE_OUTPUT", base}, {"SPGO_PROBE", opts}, {"LD_PRELOAD", loaded}};
-    (void)os_become(argv, variables, runtime ? 3 : 2, &err);
+    const os_variable variables[] = {{"SPGO_PROBE_OUTPUT", base},
+                                     {"SPGO_PROBE", opts},
+                                     {"SPGO_PROBE_SELECT", selection},
+                                     {"LD_PRELOAD", loaded}};
+    (void)os_become(argv, variables, runtime ? 4 : 3, &err);
     return cli_fail(args, args->operands[0], &err);
+}
+
+enum { SMALL_BYTES_DEFAULT = 96 };
+
+/* Writes the list of functions that do not count beside the recording; *path stays NULL without
+ * one. */
+static int choose_functions(const cli_args *args, const char *program, const char *folder,
+                            const char **path)
+{
+    const cli_value *v = args->values;
+    const cli_value *small = &v[OPT_EXCLUDE_SMALL];
+    const probe_select s = {.exclude = &v[OPT_EXCLUDE],
+                            .include = &v[OPT_INCLUDE],
+                            .exclude_files = &v[OPT_EXCLUDE_FILE],
+                            .exclude_modules = &v[OPT_EXCLUDE_MODULE],
+                            .small_bytes = small->has_number ? small->number
+                                           : small->given    ? SMALL_BYTES_DEFAULT
+                                                             : 0};
+    size_t left_out;
+    *path = NULL;
+    if (!probe_select_any(&s))
+        return CLI_OK;
+    const char *base = output_base(args, folder);
+    const size_t size = base ? strlen(base) + sizeof ".left-out" : 0;
+    char *text = base ? arena_push(args->memory, size, 1) : NULL;
+    if (!text)
+        return CLI_FAILED;
+    snprintf(text, size, "%s.left-out", base);
+    const int exit_code = probe_select_write(args, &s, program, text, &left_out);
+    if (exit_code == CLI_OK)
+        cli_message(args, CLI_NOTE, program, SPGO_NO_OFFSET, "%zu functions do not count",
+                    left_out);
+    *path = text;
+    return exit_code;
 }
 
 static int record(const cli_args *args)
@@ -266,7 +332,6 @@ static int record(const cli_args *args)
                     args->operands[0]);
         return CLI_FAILED;
     }
-    free(program);
     const char *runtime = v[OPT_RUNTIME].given ? v[OPT_RUNTIME].text : find_runtime(args);
     if (v[OPT_LINKED].given)
         runtime = NULL;
@@ -274,11 +339,16 @@ static int record(const cli_args *args)
         cli_message(args, CLI_ERROR, runtime, SPGO_NO_OFFSET,
                     "libspgo_probe.so is not there; --runtime tells where it is, --linked that the "
                     "program has it");
+        free(program);
         return CLI_FAILED;
     }
     const char *folder = folder_name(args);
-    const int bad = folder ? prepare_folder(args, folder) : CLI_FAILED;
-    return bad != CLI_OK ? bad : become(args, runtime, folder, opts);
+    const char *selection = NULL;
+    int bad = folder ? prepare_folder(args, folder) : CLI_FAILED;
+    if (bad == CLI_OK)
+        bad = choose_functions(args, program, folder, &selection);
+    free(program);
+    return bad != CLI_OK ? bad : become(args, runtime, folder, opts, selection);
 }
 
 int cmd_probe_record(int argc, char **argv)

@@ -75,6 +75,13 @@ static COLD void push(probe_thread *t, void *function, void *call_site, uintptr_
         return;
     }
     spgo_spp_node *node = probe_tree_child(t, t->node, function);
+    if (!node) {
+        *++t->frame = (probe_frame){.node = t->node,
+                                    .call_site = call_site,
+                                    .address = address,
+                                    .function = (uintptr_t)function | PROBE_LEFT_OUT};
+        return;
+    }
     if (!node->calls++)
         node->call_site = (uintptr_t)call_site;
     *++t->frame = (probe_frame){.node = node,
@@ -94,7 +101,7 @@ static COLD void enter_patiently(void *function, void *call_site, uintptr_t addr
     if (is_over(t->frame, call_site, address))
         probe_frames_resync_enter(t, call_site, address);
     push(t, function, call_site, address);
-    if (!t->too_deep)
+    if (!t->too_deep && !(t->frame->function & PROBE_LEFT_OUT))
         add_event(t, SPGO_SPP_ENTER, has_event);
     BARRIER();
     t->busy = 0;
@@ -107,7 +114,8 @@ static COLD void exit_patiently(void *function, void *call_site, uintptr_t addre
         return;
     const bool has_event = end_interval(t);
     if (probe_frames_resync_exit(t, function, call_site, address)) {
-        add_event(t, SPGO_SPP_EXIT, has_event);
+        if (!(t->frame->function & PROBE_LEFT_OUT))
+            add_event(t, SPGO_SPP_EXIT, has_event);
         probe_frames_close(t);
     }
     BARRIER();
@@ -134,9 +142,13 @@ static COLD void note_values(probe_thread *t, spgo_spp_node *node, probe_pair in
 COLD void probe_frames_close(probe_thread *t)
 {
     probe_frame *f = t->frame;
-    const probe_pair inclusive = t->totals - f->at_entry;
-    f[-1].children += inclusive;
-    note_values(t, f->node, inclusive, inclusive - f->children);
+    if (f->function & PROBE_LEFT_OUT) {
+        f[-1].children += f->children;
+    } else {
+        const probe_pair inclusive = t->totals - f->at_entry;
+        f[-1].children += inclusive;
+        note_values(t, f->node, inclusive, inclusive - f->children);
+    }
     t->frame--;
     t->node = t->frame->node;
 }

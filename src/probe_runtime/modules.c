@@ -54,6 +54,11 @@ COLD bool probe_modules_is_unloaded(uint32_t module)
     return module < module_count && modules[module]->unloaded;
 }
 
+COLD const spgo_spp_module *probe_modules_get(uint32_t module)
+{
+    return module < module_count ? modules[module] : NULL;
+}
+
 static COLD spgo_spp_module *new_record(void)
 {
     if (module_count == MODULES_MAX)

@@ -209,6 +209,7 @@ static COLD void open_first(void)
                 strerror(errno));
         return;
     }
+    probe_select_open(secure_getenv("SPGO_PROBE_SELECT"));
     probe_calibrate();
     no_file.probe_inside = probe_process_now.header->probe_inside; /* for children */
     no_file.probe_outside = probe_process_now.header->probe_outside;

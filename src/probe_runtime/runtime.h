@@ -34,12 +34,15 @@ enum {
 typedef uint64_t probe_pair __attribute__((vector_size(16), may_alias));
 typedef int32_t probe_quad __attribute__((vector_size(16)));
 
+/* In a frame's function: its time is its caller's, and its node too. */
+#define PROBE_LEFT_OUT (UINT64_C(1) << 63)
+
 /* A call that has not returned. */
 typedef struct probe_frame {
     spgo_spp_node *node;
     void *call_site;
-    uintptr_t address;   /* of the hook's frame: deeper calls have lower ones */
-    uint64_t function;   /* as its probes name it */
+    uintptr_t address; /* of the hook's frame: deeper calls have lower ones */
+    uint64_t function; /* as its probes name it; of one that does not count, with PROBE_LEFT_OUT */
     probe_pair at_entry; /* the thread's totals */
     probe_pair children; /* what calls from here took, inclusive */
 } probe_frame;
@@ -101,6 +104,7 @@ extern __thread probe_thread *probe_self
 
 /* Slow ways of the hooks. */
 probe_thread *probe_thread_look(uintptr_t address); /* NULL: this probe does not count */
+/* NULL: the function was chosen not to count. */
 spgo_spp_node *probe_tree_child(probe_thread *t, spgo_spp_node *parent, void *function);
 /* The calls above are over; the one on top is the one that ends here, or NULL-like false. */
 bool probe_frames_resync_exit(probe_thread *t, void *function, void *call_site, uintptr_t address);
@@ -148,6 +152,10 @@ uint32_t probe_modules_find(const void *address);
 void probe_modules_update(void);
 void probe_modules_forget(void); /* after fork: the new file has none yet */
 bool probe_modules_is_unloaded(uint32_t module);
+const spgo_spp_module *probe_modules_get(uint32_t module); /* NULL: none */
+
+void probe_select_open(const char *path);
+bool probe_select_is_left_out(const void *function);
 
 /* ------------------------------------------------------------------ clock and events */
 

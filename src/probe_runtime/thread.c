@@ -128,7 +128,9 @@ static COLD void copy_frames(probe_thread *t, const probe_thread *from)
 {
     for (const probe_frame *f = from->frames + 1; f <= from->frame && f->call_site != from; f++) {
         const uint64_t function = f->node->function & ~SPGO_SPP_UNLOADED;
-        spgo_spp_node *node = probe_tree_child(t, t->node, (void *)(uintptr_t)function);
+        spgo_spp_node *node = f->function & PROBE_LEFT_OUT
+                                  ? t->node
+                                  : probe_tree_child(t, t->node, (void *)(uintptr_t)function);
         *++t->frame = (probe_frame){.node = node,
                                     .call_site = f->call_site,
                                     .address = f->address,
@@ -267,7 +269,8 @@ COLD bool probe_frames_resync_exit(probe_thread *t, void *function, void *call_s
             return false;
     }
     probe_frame *f = t->frame;
-    while (f > t->frames && (f->function != (uintptr_t)function || f->call_site != call_site))
+    while (f > t->frames &&
+           ((f->function & ~PROBE_LEFT_OUT) != (uintptr_t)function || f->call_site != call_site))
         f--;
     if (f == t->frames) {
         t->record->stray_exits++;

@@ -106,6 +106,10 @@ COLD spgo_spp_node *probe_tree_child(probe_thread *t, spgo_spp_node *parent, voi
     const int saved = errno;
     const uint32_t number = node_number(t, parent);
     n = find(t, number, (uintptr_t)function);
+    if (!n && probe_select_is_left_out(function)) {
+        errno = saved;
+        return NULL;
+    }
     if (!n) {
         n = new_node(t, number, (uintptr_t)function);
         t->last = probe_clock(); /* making a path is not the function's time */

@@ -125,6 +125,37 @@ class Programs(ProbeTest):
                 program = self.build(compiler, "paths.c")
                 self.assertEqual(self.paths(self.record(program)), self.PATHS)
 
+    def test_chosen_functions(self):
+        program = self.build(C_COMPILERS[0], "paths.c")
+        for options, wanted in (
+                (["--exclude=leaf"], {"main": 1, "main>first": 10, "main>second": 5}),
+                (["--exclude=fir*,sec*"], {"main": 1, "main>leaf": 42, "main>leaf>leaf": 5}),
+                (["--include=second,main"], {"main": 1, "main>second": 5}),
+                (["--exclude-file=other.c"], self.PATHS),
+                (["--exclude-file=paths.c"], {}),
+                (["--exclude-module=paths*"], {}),
+                (["--exclude-small"], {"main": 1, "main>first": 10, "main>second": 5}),
+                (["--exclude-small=8"], self.PATHS)):
+            with self.subTest(options=options):
+                out = self.path / "out"
+                result = run(SPGO, "probe", "record", "--force", f"--output={out}",
+                             f"--runtime={RUNTIME}", *options, "--", program)
+                self.assertRegex(result.stderr, r"note: \d+ functions do not count")
+                self.assertEqual(self.paths(out), wanted)
+
+    def test_time_of_functions_that_do_not_count(self):
+        """It is their caller's."""
+        program = self.build(C_COMPILERS[0], "times.c")
+        out = self.path / "out"
+        run(SPGO, "probe", "record", f"--output={out}", f"--runtime={RUNTIME}",
+            "--exclude=spin,rest", "--mode=stream", "--", program)
+        for options in ((), ("--from=0",)):
+            rows = self.functions(out, *options)
+            self.assertEqual(sorted(rows), ["both", "main"])
+            self.assertEqual(rows["both"]["elapsed_inclusive_ms"],
+                             rows["both"]["elapsed_exclusive_ms"])
+            self.assertGreater(rows["both"]["elapsed_exclusive_ms"], 80)
+
     PATHS = {"main": 1, "main>first": 10, "main>first>leaf": 30, "main>second": 5,
              "main>second>leaf": 5, "main>second>leaf>leaf": 5, "main>leaf": 7}
 
