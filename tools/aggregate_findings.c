@@ -190,9 +190,9 @@ static void name_missing_ids(const aggregate_report *r)
         if (m->has_id || named++ >= MISSING_NAMED)
             continue;
         cli_message(r->args, CLI_WARNING, NULL, SPGO_NO_OFFSET,
-                    "%.*s has no identity in this trace and gets a null GUID; /require-id makes "
-                    "this an error",
-                    (int)m->name.len, m->name.ptr);
+                    "%.*s has no identity in this trace and gets a null GUID%s", (int)m->name.len,
+                    m->name.ptr,
+                    r->args->command->prefix[0] == '/' ? "; /require-id makes this an error" : "");
     }
     if (named > MISSING_NAMED)
         cli_message(r->args, CLI_WARNING, NULL, SPGO_NO_OFFSET,

@@ -421,6 +421,8 @@ static int compare_files(const cli_args *args)
     if (hot->given && !parse_percent(hot->text, &hot_cutoff))
         return cli_usage(args, "--hot %s is no share: write percent above 0 and up to 99.9999",
                          hot->text);
+    if (strcmp(args->operands[0], "-") == 0 && strcmp(args->operands[1], "-") == 0)
+        return cli_usage(args, "standard input can only be one of the profiles");
     comparison c = {.args = args, .names = {args->operands[0], args->operands[1]}};
     int exit_code = CLI_OK;
     for (int i = 0; i < 2 && exit_code != CLI_FAILED; i++) {

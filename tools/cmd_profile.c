@@ -21,6 +21,7 @@ enum {
     OPT_MODE,
     OPT_INFERENCE,
     OPT_PROBES,
+    OPT_RULES,
     OPT_PROGRAM,
     OPT_SYMBOLS,
     OPT_DEBUG_FILE,
@@ -38,8 +39,8 @@ static const cli_option options[OPT_COUNT] = {
     [OPT_IMAGE] = {.name = "image|binary",
                    .kind = CLI_TEXT,
                    .metavar = "file",
-                   .help = "the program or library that the profile is of (default: looked for by "
-                           "the name\nin the inputs, in the --symbols folders and beside the "
+                   .help = "the program or library that the profile is of (default: looked for\n"
+                           "by the name in the inputs, in the --symbols folders and beside the\n"
                            "first input)"},
     [OPT_OUTPUT] = {.name = "output|o",
                     .kind = CLI_TEXT,
@@ -48,33 +49,39 @@ static const cli_option options[OPT_COUNT] = {
     [OPT_FORMAT] = {.name = "format",
                     .kind = CLI_TEXT,
                     .metavar = "name",
-                    .help = "text (default) or extbinary for clang and rustc; unsymbolized or "
-                            "perf-script for\nllvm-profgen; autofdo for create_llvm_prof; bolt "
-                            "for perf2bolt -pa; pprof, folded,\nspeedscope for viewers"},
+                    .help = "text (default) or extbinary for clang and rustc; unsymbolized or\n"
+                            "perf-script for llvm-profgen; autofdo for create_llvm_prof; bolt for\n"
+                            "perf2bolt -pa; pprof, folded or speedscope for viewers"},
     [OPT_MODE] = {.name = "mode",
                   .kind = CLI_TEXT,
                   .metavar = "lbr|ip",
-                  .help = "what to count: branch records, or instruction pointers (default: "
-                          "branch records\nif there are any)"},
+                  .help = "what to count: branch records or instruction pointers (default:\n"
+                          "branch records if there are any)"},
     [OPT_INFERENCE] = {.name = "inference",
                        .kind = CLI_TEXT,
                        .metavar = "on|off",
-                       .help = "make the counts consistent by flow inference (default: on for "
-                               "instruction pointers\nand folded files, off for branch records)"},
+                       .help = "make the counts consistent by flow inference (default: on for\n"
+                               "instruction pointers and folded files, off for branch records and\n"
+                               "for viewers)"},
     [OPT_PROBES] = {.name = "probes",
                     .kind = CLI_TEXT,
                     .metavar = "on|off",
-                    .help = "count by pseudo probes, or by lines (default: by probes if the image "
+                    .help = "count by pseudo probes or by lines (default: by probes if the image\n"
                             "has them)"},
+    [OPT_RULES] = {.name = "rules",
+                   .kind = CLI_TEXT,
+                   .metavar = "name",
+                   .help = "how counts become those of lines or probes: best (default), or\n"
+                           "llvm-profgen, which gives the very profile that it would"},
     [OPT_PROGRAM] = {.name = "program",
                      .kind = CLI_TEXT,
                      .metavar = "name",
-                     .help = "which program of the inputs (default: the one that --image is, or "
-                             "the only one)"},
-    [OPT_SYMBOLS] = {.name = "symbols",
+                     .help = "which program of the inputs; * and ? match any text, any character\n"
+                             "(default: the one that --image is, or the only one)"},
+    [OPT_SYMBOLS] = {.name = "symbols|images",
                      .kind = CLI_FILES,
                      .metavar = "dir,...",
-                     .help = "where images, PDBs and debug files are: folders, symbol stores, "
+                     .help = "where images, PDBs and debug files are: folders, symbol stores,\n"
                              ".build-id trees"},
     [OPT_DEBUG_FILE] = {.name = "debug-file",
                         .kind = CLI_TEXT,
@@ -87,8 +94,8 @@ static const cli_option options[OPT_COUNT] = {
     [OPT_WEIGHT] = {.name = "weight",
                     .kind = CLI_LIST,
                     .metavar = "n,...",
-                    .help = "count each input so many times; one number each, in order (a file "
-                            "that is named\ntwice counts twice as well)"},
+                    .help = "count each input so many times; one number each, in order (a file\n"
+                            "that is named twice counts twice as well)"},
     [OPT_QUALITY] = {.name = "quality", .help = "report how good the profile is"},
     [OPT_FORCE] = {.name = "force|f",
                    .help = "go on although image, debug file and samples are of different builds"},
@@ -121,8 +128,9 @@ typedef struct plan {
     profile_output_format format;
     profile_opts opts;
     uint64_t *weights; /* by input */
-    const char **dirs; /* --symbols, then the folder of the first input */
-    size_t dir_count;
+    const char **dirs; /* --symbols, the folder of the first input, then that of the image, which
+                          symbols are looked for in anyway */
+    size_t dir_count, symbols_dir_count;
     bool force;
 } plan;
 
@@ -171,6 +179,19 @@ static bool mode_of(const cli_args *args, profile_mode *mode)
     return true;
 }
 
+static bool rules_of(const cli_args *args, correlate_rules *rules)
+{
+    static const char *const words[] = {"best", "llvm-profgen"};
+    static const correlate_rules all[] = {CORRELATE_BEST, CORRELATE_PROFGEN};
+    size_t i;
+    if (!args->values[OPT_RULES].given)
+        return true;
+    if (!word_of(args, OPT_RULES, words, 2, &i))
+        return false;
+    *rules = all[i];
+    return true;
+}
+
 static bool format_of(const cli_args *args, profile_output_format *format)
 {
     size_t i, count;
@@ -205,22 +226,56 @@ static bool weights_of(const cli_args *args, uint64_t *weights)
     return true;
 }
 
-/* The folder of a file, "." without one. */
-static const char *folder_of(const char *path, arena *mem)
+/* Where images may be: in the folder of a file, "." without one. */
+static void add_folder(plan *p, const char *path)
 {
     size_t len = text_str(path).len - text_base_name(text_str(path)).len;
-    return len ? arena_copy_text(mem, path, len) : ".";
+    const char *folder = len ? arena_copy_text(p->args->memory, path, len) : ".";
+    for (size_t i = 0; folder && i < p->dir_count; i++)
+        folder = strcmp(p->dirs[i], folder) == 0 ? NULL : folder;
+    if (folder)
+        p->dirs[p->dir_count++] = folder;
 }
 
-/* Viewers show what was sampled; and records are there or not. */
-static void settle_format(plan *p)
+/* Is the result to replace what it is made of? */
+static bool overwrites_input(const cli_args *args)
 {
-    bool is_for_viewers = p->format == PROFILE_PPROF || p->format == PROFILE_FOLDED ||
-                          p->format == PROFILE_SPEEDSCOPE;
-    if (is_for_viewers && p->opts.inference == PROFILE_DEFAULT)
-        p->opts.inference = PROFILE_OFF;
-    if (p->format == PROFILE_PERF_SCRIPT)
-        p->opts.mode = PROFILE_BRANCHES;
+    const cli_value *v = args->values;
+    const char *output = v[OPT_OUTPUT].text;
+    const char *const read[] = {v[OPT_IMAGE].text, v[OPT_DEBUG_FILE].text};
+    bool found = false;
+    for (size_t i = 0; output && i < args->operand_count; i++)
+        found = found || os_same_file(args->operands[i], output);
+    for (size_t i = 0; output && i < sizeof read / sizeof read[0]; i++)
+        found = found || (read[i] && os_same_file(read[i], output));
+    if (found)
+        (void)cli_usage(args, "%s is an input; give the result another name", output);
+    return found;
+}
+
+static bool is_for_viewers(profile_output_format format)
+{
+    return format == PROFILE_PPROF || format == PROFILE_FOLDED || format == PROFILE_SPEEDSCOPE;
+}
+
+static bool is_for_compilers(profile_output_format format)
+{
+    return format == PROFILE_TEXT || format == PROFILE_EXTBINARY;
+}
+
+/* Records are there or not: nothing is counted or inferred for their format. */
+static bool settle_format(plan *p)
+{
+    if (p->format != PROFILE_PERF_SCRIPT)
+        return true;
+    if (p->opts.mode == PROFILE_IPS || p->opts.inference == PROFILE_ON) {
+        (void)cli_usage(p->args, "perf-script has the branch records themselves; leave out %s",
+                        p->opts.mode == PROFILE_IPS ? "--mode=ip" : "--inference=on");
+        return false;
+    }
+    p->opts.mode = PROFILE_BRANCHES;
+    p->opts.inference = PROFILE_OFF;
+    return true;
 }
 
 static bool make_plan(const cli_args *args, plan *p)
@@ -229,21 +284,23 @@ static bool make_plan(const cli_args *args, plan *p)
     *p = (plan){.args = args, .force = args->values[OPT_FORCE].given};
     if (!mode_of(args, &p->opts.mode) || !format_of(args, &p->format) ||
         !choice_of(args, OPT_INFERENCE, &p->opts.inference) ||
-        !choice_of(args, OPT_PROBES, &p->opts.probes))
+        !choice_of(args, OPT_PROBES, &p->opts.probes) || !rules_of(args, &p->opts.rules) ||
+        !settle_format(p))
         return false;
-    settle_format(p);
+    p->opts.keep_measured = args->values[OPT_QUALITY].given;
     p->weights = arena_push(args->memory, args->operand_count, sizeof *p->weights);
-    p->dirs = arena_push(args->memory, symbols_dirs->item_count + 1, sizeof *p->dirs);
+    p->dirs = arena_push(args->memory, symbols_dirs->item_count + 2, sizeof *p->dirs);
     if (!p->weights || !p->dirs) {
         cli_message(args, CLI_ERROR, NULL, SPGO_NO_OFFSET, "no memory for the options");
         return false;
     }
     for (size_t i = 0; i < symbols_dirs->item_count; i++)
         p->dirs[p->dir_count++] = symbols_dirs->items[i];
-    const char *beside = folder_of(args->operands[0], args->memory);
-    if (beside)
-        p->dirs[p->dir_count++] = beside;
-    return weights_of(args, p->weights);
+    add_folder(p, args->operands[0]);
+    p->symbols_dir_count = p->dir_count;
+    if (args->values[OPT_IMAGE].given)
+        add_folder(p, args->values[OPT_IMAGE].text);
+    return weights_of(args, p->weights) && !overwrites_input(args);
 }
 
 /* ------------------------------------------------------------------ image and program */
@@ -254,10 +311,17 @@ static symbols_opts symbols_wanted(const plan *p)
     return (symbols_opts){.image_path = v[OPT_IMAGE].text,
                           .debug_path = v[OPT_DEBUG_FILE].text,
                           .dirs = p->dirs,
-                          .dir_count = p->dir_count,
+                          .dir_count = p->symbols_dir_count,
                           .source_roots = (const char *const *)v[OPT_SOURCE_ROOT].items,
                           .source_root_count = v[OPT_SOURCE_ROOT].item_count,
                           .any_id = p->force};
+}
+
+/* Other tools read the debug information themselves. */
+static bool needs_lines(const plan *p)
+{
+    return is_for_compilers(p->format) || is_for_viewers(p->format) ||
+           p->args->values[OPT_QUALITY].given;
 }
 
 static symbols *open_symbols(const plan *p, const symbols_opts *opts)
@@ -267,9 +331,11 @@ static symbols *open_symbols(const plan *p, const symbols_opts *opts)
     symbols *s = NULL;
     spgo_code code = symbols_open(opts, &s, &findings, &err);
     const char *name = opts->image_path ? opts->image_path : opts->name;
-    for (size_t i = 0; i < findings.kept_count; i++)
-        cli_message(p->args, CLI_WARNING, name, findings.kept[i].offset, "%s",
-                    findings.kept[i].sentence);
+    for (size_t i = 0; i < findings.kept_count; i++) {
+        if (findings.kept[i].code != SPGO_NOT_FOUND || needs_lines(p))
+            cli_message(p->args, CLI_WARNING, name, findings.kept[i].offset, "%s",
+                        findings.kept[i].sentence);
+    }
     if (code != SPGO_OK)
         (void)cli_fail(p->args, name, &err);
     return code == SPGO_OK ? s : NULL;
@@ -280,7 +346,7 @@ static const samples_program *program_of_image(const plan *p, const samples *all
 {
     const symbols_info *info = symbols_get_info(s);
     const char *name = p->args->values[OPT_PROGRAM].text;
-    return profile_inputs_program(p->args, all, info->has_id ? &info->id : NULL,
+    return profile_inputs_program(p->args, all, true, info->has_id ? &info->id : NULL,
                                   name ? name : info->image_path, p->force);
 }
 
@@ -306,44 +372,104 @@ static bool is_report_only(const plan *p)
 static spgo_code correlate(const plan *p, symbols *s, code_decoder *d, profile_result *r,
                            spgo_error *err)
 {
-    bool wanted = p->format == PROFILE_TEXT || p->format == PROFILE_EXTBINARY ||
-                  p->args->values[OPT_QUALITY].given;
+    bool wanted = is_for_compilers(p->format) || p->args->values[OPT_QUALITY].given;
     return wanted ? profile_correlate(s, d, &p->opts, r, err) : SPGO_OK;
+}
+
+/* A profile without functions helps no compiler, and most do not even read it. */
+static bool is_useless(const plan *p, const profile_result *r)
+{
+    if (!is_for_compilers(p->format) || r->correlated.functions > 0)
+        return false;
+    cli_message(p->args, CLI_ERROR, NULL, SPGO_NO_OFFSET,
+                r->correlated.functions_left_out > 0
+                    ? "no function with samples has lines, so there is no profile to write; build "
+                      "the program with -gline-tables-only -fdebug-info-for-profiling, or name its "
+                      "PDB or debug file"
+                    : "no function got any samples, so there is no profile to write; --quality and "
+                      "spgo symbolize tell more");
+    return true;
 }
 
 static int write_result(const plan *p, const profile_inputs *inputs, const profile_report *report)
 {
     const cli_value *v = p->args->values;
-    int exit_code = CLI_OK;
-    profile_report_findings(report);
+    const char *path = v[OPT_OUTPUT].text ? v[OPT_OUTPUT].text : "-";
+    int exit_code = profile_report_findings(report);
     if (!is_report_only(p)) {
+        if (is_useless(p, report->result))
+            return CLI_FAILED;
         profile_output to = {.args = p->args,
                              .format = p->format,
-                             .path = v[OPT_OUTPUT].text ? v[OPT_OUTPUT].text : "-",
+                             .path = path,
                              .inputs = inputs,
                              .program = report->program,
                              .s = report->s,
                              .d = report->d,
                              .result = report->result};
-        exit_code = profile_output_write(&to);
+        if (profile_output_write(&to) != CLI_OK)
+            return CLI_FAILED;
     }
-    if (exit_code == CLI_OK && v[OPT_QUALITY].given)
-        exit_code = profile_report_quality(report, is_report_only(p) ? 1 : 2);
+    /* Standard output may be the profile's. */
+    if (v[OPT_QUALITY].given &&
+        profile_report_quality(report, !is_report_only(p) && strcmp(path, "-") == 0 ? 2 : 1) !=
+            CLI_OK)
+        return CLI_FAILED;
     return exit_code;
+}
+
+/* Viewers show what was sampled, as long as it tells what code ran; folded files do not. */
+static profile_opts opts_for(const plan *p, const samples_program *program)
+{
+    profile_opts opts = p->opts;
+    bool is_lbr = opts.mode != PROFILE_IPS && program->lbr_entries > 0;
+    if (is_for_viewers(p->format) && opts.inference == PROFILE_DEFAULT &&
+        (!is_lbr || program->ranges.used > 0))
+        opts.inference = PROFILE_OFF;
+    return opts;
+}
+
+/* The records are written as they are, so that no code has to be decoded. */
+static int write_records(const plan *p, const profile_inputs *inputs,
+                         const samples_program *program, symbols *s)
+{
+    const profile_result none = {.mode = PROFILE_BRANCHES};
+    const char *path = p->args->values[OPT_OUTPUT].text;
+    if (program->lbr_entries == 0) {
+        cli_message(p->args, CLI_ERROR, NULL, SPGO_NO_OFFSET,
+                    "there are no branch records to write for %.*s", (int)program->name.len,
+                    program->name.ptr);
+        return CLI_FAILED;
+    }
+    const profile_output to = {.args = p->args,
+                               .format = p->format,
+                               .path = path ? path : "-",
+                               .inputs = inputs,
+                               .program = program,
+                               .s = s,
+                               .result = &none};
+    return profile_output_write(&to);
 }
 
 static int make_profile(const plan *p, const profile_inputs *inputs, const samples_program *program,
                         symbols *s, code_decoder *d)
 {
+    const profile_opts opts = opts_for(p, program);
     profile_result r;
     spgo_error err;
-    if (profile_count(program, s, d, &p->opts, &r, &err) != SPGO_OK)
+    if (profile_count(program, s, d, &opts, &r, &err) != SPGO_OK)
         return cli_fail(p->args, NULL, &err);
     int exit_code;
     if (correlate(p, s, d, &r, &err) != SPGO_OK) {
         exit_code = cli_fail(p->args, NULL, &err);
     } else {
-        profile_report report = {p->args, program, s, d, &r, p->args->values[OPT_QUIET].given};
+        const profile_report report = {.args = p->args,
+                                       .program = program,
+                                       .s = s,
+                                       .d = d,
+                                       .result = &r,
+                                       .has_source_roots = p->args->values[OPT_SOURCE_ROOT].given,
+                                       .quiet = p->args->values[OPT_QUIET].given};
         exit_code = write_result(p, inputs, &report);
     }
     profile_result_free(&r);
@@ -359,14 +485,16 @@ static int with_program(const plan *p, const profile_inputs *inputs)
         s = open_symbols(p, &opts);
         program = s ? program_of_image(p, &inputs->samples, s) : NULL;
     } else {
-        program = profile_inputs_program(p->args, &inputs->samples, NULL,
+        program = profile_inputs_program(p->args, &inputs->samples, false, NULL,
                                          p->args->values[OPT_PROGRAM].text, p->force);
         s = program ? image_of_program(p, program) : NULL;
     }
     int exit_code = CLI_FAILED;
     spgo_error err;
     code_decoder *d = NULL;
-    if (s && program) {
+    if (s && program && p->format == PROFILE_PERF_SCRIPT && !p->args->values[OPT_QUALITY].given) {
+        exit_code = write_records(p, inputs, program, s);
+    } else if (s && program) {
         if (code_decoder_new(symbols_code(s), &d, &err) == SPGO_OK)
             exit_code = make_profile(p, inputs, program, s, d);
         else

@@ -189,10 +189,8 @@ static int show_operands(symbolizer *z)
     for (size_t i = 1; i < args->operand_count; i++) {
         uint64_t address;
         const char *text = args->operands[i];
-        if (!cli_number(text, strlen(text), 16, &address))
-            return cli_usage(args, "'%s' is no hexadecimal number", text);
-        if (!show_address(z, address, &exit_code))
-            break;
+        if (!cli_number(text, strlen(text), 16, &address) || !show_address(z, address, &exit_code))
+            break; /* check_operands has seen to the numbers */
     }
     return exit_code;
 }
@@ -359,11 +357,29 @@ static int run_symbolizer(symbolizer *z)
     return worst(exit_code, report(args, "-", &z->bad_lines));
 }
 
+/* Before the image is opened: a mistake in the last RVA shall not come after the others. */
+static int check_operands(const cli_args *args)
+{
+    const bool all = args->values[OPT_ALL].given;
+    uint64_t address;
+    if (all && args->operand_count > 1)
+        return cli_usage(args, "--all and single RVAs exclude each other");
+    if (!all && args->operand_count == 1 && strcmp(args->operands[0], "-") == 0)
+        return cli_usage(args, "standard input cannot be both the image and the list of RVAs");
+    for (size_t i = 1; i < args->operand_count; i++) {
+        const char *text = args->operands[i];
+        if (!cli_number(text, strlen(text), 16, &address))
+            return cli_usage(args, "'%s' is no hexadecimal number", text);
+    }
+    return CLI_OK;
+}
+
 static int symbolize(const cli_args *args)
 {
     const cli_value *v = args->values;
-    if (v[OPT_ALL].given && args->operand_count > 1)
-        return cli_usage(args, "--all and single RVAs exclude each other");
+    const int usage = check_operands(args);
+    if (usage != CLI_OK)
+        return usage;
     symbolizer z = {.args = args, .linkage = v[OPT_LINKAGE].given};
     symbols_opts opts = {.image_path = args->operands[0],
                          .debug_path = v[OPT_DEBUG_FILE].text,

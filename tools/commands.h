@@ -7,6 +7,12 @@ int cmd_filter(int argc, char **argv);
 int cmd_fold(int argc, char **argv);
 int cmd_merge(int argc, char **argv);
 int cmd_overlap(int argc, char **argv);
+int cmd_probe(int argc, char **argv);
+int cmd_probe_control(int argc, char **argv); /* mark, start, stop, status */
+int cmd_probe_diff(int argc, char **argv);
+int cmd_probe_export(int argc, char **argv);
+int cmd_probe_record(int argc, char **argv);
+int cmd_probe_report(int argc, char **argv);
 int cmd_profile(int argc, char **argv);
 int cmd_spddump(int argc, char **argv);
 int cmd_sptaggregate(int argc, char **argv);

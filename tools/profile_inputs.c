@@ -8,6 +8,12 @@
 #include <aggregate/aggregate.h>
 #include <base/guid.h>
 #include <base/text.h>
+#include <format/elf/elf.h>
+#include <format/etl/etl.h>
+#include <format/pdb/pdb.h>
+#include <format/pe/pe.h>
+#include <format/perfdata/perfdata.h>
+#include <format/sampleprof/sampleprof.h>
 
 #include "aggregate_report.h"
 #include "cli_progress.h"
@@ -56,6 +62,31 @@ static bool aggregate_trace(const cli_args *args, trace *t, cli_progress *progre
     return code == SPGO_OK;
 }
 
+/* What a file is that is neither a trace nor an SPT file, and what to do with it; NULL: not known.
+ */
+static const char *other_kind(spgo_span file)
+{
+    if (file.len == 0)
+        return "it is empty";
+    if (etl_sniff(file) || perfdata_sniff(file))
+        return NULL;
+    if (elf_sniff(file) || pe_sniff(file))
+        return "it is a program or library; give it with --image, and the samples as input";
+    if (pdb_sniff(file) != PDB_NOT)
+        return "it is a PDB; give it with --debug-file, and the samples as input";
+    if (sampleprof_sniff(file) != SAMPLEPROF_NOT)
+        return "it is a sample profile already; llvm-profdata merges and converts those";
+    return "give an SPT file, or an ETL or perf.data trace";
+}
+
+static bool is_trace(const cli_args *args, const char *path, spgo_span file)
+{
+    const char *kind = other_kind(file);
+    if (kind)
+        cli_message(args, CLI_ERROR, path, SPGO_NO_OFFSET, "this holds no samples: %s", kind);
+    return !kind;
+}
+
 static bool open_traces(const cli_args *args, const char *const *paths, size_t path_count,
                         const char *const *image_dirs, size_t image_dir_count, profile_input *file)
 {
@@ -79,10 +110,10 @@ static bool open_traces(const cli_args *args, const char *const *paths, size_t p
 
 /* ------------------------------------------------------------------ all inputs */
 
-static bool is_spt(spgo_span bytes)
+static bool is_spt(spgo_span file)
 {
     static const uint8_t little[4] = {0x3a, 0x54, 0x50, 0x53}, big[4] = {0x53, 0x50, 0x54, 0x3a};
-    return bytes.len >= 4 && (memcmp(bytes.ptr, little, 4) == 0 || memcmp(bytes.ptr, big, 4) == 0);
+    return file.len >= 4 && (memcmp(file.ptr, little, 4) == 0 || memcmp(file.ptr, big, 4) == 0);
 }
 
 /* Adds the records of a file that is open. */
@@ -92,7 +123,11 @@ static bool add_file(const cli_args *args, profile_inputs *inputs, profile_input
     spgo_code code = spgo_spt_open(os_input_bytes(file->in), &file->spt, &err);
     if (code == SPGO_OK) {
         os_input_sequential(file->in);
+        const bool was_saturated = inputs->samples.saturated;
         code = samples_add(&inputs->samples, file->spt, file->in, file->weight, &err);
+        if (inputs->samples.saturated && !was_saturated)
+            cli_message(args, CLI_WARNING, file->path, SPGO_NO_OFFSET,
+                        "counts beyond 2^64-1 were cut there; smaller weights keep them apart");
     } else {
         (void)cli_fail(args, file->path, &err);
         return false;
@@ -140,8 +175,11 @@ bool profile_inputs_read(const cli_args *args, const char *const *paths, const u
             (void)cli_fail(args, paths[i], &err);
             ok = false;
         } else if (!is_spt(os_input_bytes(file->in))) {
+            ok = is_trace(args, paths[i], os_input_bytes(file->in));
             os_input_close(file->in);
             file->in = NULL;
+            if (!ok)
+                break;
             taken = trace_run(paths + i, weights + i, path_count - i);
             ok = open_traces(args, paths + i, taken, image_dirs, image_dir_count, file);
         }
@@ -158,6 +196,13 @@ static bool is_wanted(const samples_program *p, const char *pattern)
     return !pattern || text_match(text_base_name(text_str(pattern)), p->name);
 }
 
+/* An id as messages show it. */
+static const char *key_of(const spgo_image_id *id, char key[SYMBOL_KEY_SIZE])
+{
+    symbol_key_text(key, id);
+    return guid_is_null(&id->guid) ? "not known" : key;
+}
+
 /* One line for each program, so that the next call can name it. */
 static void list_programs(const cli_args *args, const samples *s)
 {
@@ -165,9 +210,8 @@ static void list_programs(const cli_args *args, const samples *s)
     for (size_t i = 0; i < shown; i++) {
         const samples_program *p = &s->programs[i];
         char key[SYMBOL_KEY_SIZE];
-        symbol_key_text(key, &p->id);
         cli_message(args, CLI_NOTE, NULL, SPGO_NO_OFFSET, "the inputs have %.*s, id %s",
-                    (int)p->name.len, p->name.ptr, guid_is_null(&p->id.guid) ? "not known" : key);
+                    (int)p->name.len, p->name.ptr, key_of(&p->id, key));
     }
     if (shown < s->program_count)
         cli_message(args, CLI_NOTE, NULL, SPGO_NO_OFFSET, "and %zu programs more",
@@ -177,21 +221,24 @@ static void list_programs(const cli_args *args, const samples *s)
 /* Samples of another build must not be taken for those of this one, nor be lost silently. */
 static bool has_other_builds(const cli_args *args, const samples *s, const samples_program *chosen)
 {
-    bool found = false;
     for (size_t i = 0; i < s->program_count; i++) {
         const samples_program *p = &s->programs[i];
         if (p == chosen || !text_equal_nocase(p->name, chosen->name))
             continue;
         char key[SYMBOL_KEY_SIZE], other[SYMBOL_KEY_SIZE];
-        symbol_key_text(key, &chosen->id);
-        symbol_key_text(other, &p->id);
         cli_message(args, CLI_ERROR, NULL, SPGO_NO_OFFSET,
-                    "the inputs mix builds of %.*s: %s and %s; leave out the files of one, or "
-                    "--force to leave out the second",
-                    (int)p->name.len, p->name.ptr, key, other);
-        found = true;
+                    "the inputs mix builds of %.*s, by their ids: %s and %s; leave out the files "
+                    "of others, or --force to use the first alone",
+                    (int)p->name.len, p->name.ptr, key_of(&chosen->id, key), key_of(&p->id, other));
+        return true;
     }
-    return found;
+    return false;
+}
+
+static const samples_program *no_samples(const cli_args *args)
+{
+    cli_message(args, CLI_ERROR, NULL, SPGO_NO_OFFSET, "there are no samples in the inputs");
+    return NULL;
 }
 
 /* The one program that is wanted by name; NULL after a message. */
@@ -210,8 +257,8 @@ static const samples_program *only_program(const cli_args *args, const samples *
     if (matches == 1)
         return chosen;
     if (s->program_count == 0)
-        cli_message(args, CLI_ERROR, NULL, SPGO_NO_OFFSET, "there are no samples in the inputs");
-    else if (matches == 0)
+        return no_samples(args);
+    if (matches == 0)
         cli_message(args, CLI_ERROR, NULL, SPGO_NO_OFFSET, "no program of the inputs is called %s",
                     pattern);
     else
@@ -222,11 +269,27 @@ static const samples_program *only_program(const cli_args *args, const samples *
     return NULL;
 }
 
+/* Samples with an id were taken of an image with that id. */
+static const samples_program *refuse_without_id(const cli_args *args, const samples_program *p)
+{
+    char key[SYMBOL_KEY_SIZE];
+    if (!p || guid_is_null(&p->id.guid))
+        return p;
+    symbol_key_text(key, &p->id);
+    cli_message(args, CLI_ERROR, NULL, SPGO_NO_OFFSET,
+                "the image has no id, but the samples of %.*s are of id %s; name the build that "
+                "was recorded, or --force to go by name",
+                (int)p->name.len, p->name.ptr, key);
+    return NULL;
+}
+
 /* The program that an image is; NULL after a message. Samples without an id are taken by name. */
 static const samples_program *program_by_id(const cli_args *args, const samples *s,
                                             const spgo_image_id *id, const char *name, bool force)
 {
     const samples_program *named = NULL;
+    if (s->program_count == 0)
+        return no_samples(args);
     for (size_t i = 0; i < s->program_count; i++) {
         const samples_program *p = &s->programs[i];
         if (image_id_equal(&p->id, id))
@@ -234,6 +297,8 @@ static const samples_program *program_by_id(const cli_args *args, const samples 
         if (!named && is_wanted(p, name) && (force || guid_is_null(&p->id.guid)))
             named = p;
     }
+    if (!named && force && s->program_count == 1)
+        named = &s->programs[0];
     char key[SYMBOL_KEY_SIZE];
     symbol_key_text(key, id);
     if (named)
@@ -245,17 +310,19 @@ static const samples_program *program_by_id(const cli_args *args, const samples 
     else
         cli_message(args, CLI_ERROR, NULL, SPGO_NO_OFFSET,
                     "the inputs have no samples of the image, whose id is %s; name the build that "
-                    "was recorded, or --force to go by name",
+                    "was recorded, or go by name with --force and --program",
                     key);
     if (!named)
         list_programs(args, s);
     return named;
 }
 
-const samples_program *profile_inputs_program(const cli_args *args, const samples *s,
+const samples_program *profile_inputs_program(const cli_args *args, const samples *s, bool is_image,
                                               const spgo_image_id *id, const char *name, bool force)
 {
     const samples_program *chosen =
         id ? program_by_id(args, s, id, name, force) : only_program(args, s, name);
+    if (is_image && !id && !force)
+        chosen = refuse_without_id(args, chosen);
     return chosen && !force && has_other_builds(args, s, chosen) ? NULL : chosen;
 }

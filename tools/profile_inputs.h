@@ -31,12 +31,12 @@ void profile_inputs_free(profile_inputs *inputs);
 
 /*
  * The program of the samples that is wanted: the one that an image with this id is, or without an
- * id (NULL) the only one, or the only one with this name (a pattern; NULL: any). NULL after a
- * message that lists what there is, when there is none or more than one, or when samples of other
- * builds of the same image are among the inputs. force: ids need not match, and other builds are
- * left out.
+ * id (NULL) the only one, or the only one with this name (a pattern; NULL: any). is_image: there is
+ * an image already, with that id or none. NULL after a message that lists what there is, when there
+ * is none or more than one, or when samples of other builds of the same image are among the inputs.
+ * force: ids need not match, and other builds are left out.
  */
-const samples_program *profile_inputs_program(const cli_args *args, const samples *s,
+const samples_program *profile_inputs_program(const cli_args *args, const samples *s, bool is_image,
                                               const spgo_image_id *id, const char *name,
                                               bool force);
 

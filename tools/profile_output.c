@@ -38,6 +38,18 @@ static spgo_code write_records(const profile_output *to, out *o, spgo_error *err
     return SPGO_OK;
 }
 
+static spgo_code write_bolt(const profile_output *to, out *o, spgo_error *err)
+{
+    const profile_result *r = to->result;
+    if (r->mode != PROFILE_BRANCHES || r->is_inferred)
+        return export_bolt(&r->counts, to->s, o, err);
+    address_profile recorded;
+    SPGO_TRY(address_profile_as_recorded(to->program, &recorded, err));
+    spgo_code code = export_bolt(&recorded, to->s, o, err);
+    address_profile_free(&recorded);
+    return code;
+}
+
 static spgo_code write_text_form(const profile_output *to, out *o, spgo_error *err)
 {
     const address_profile *profile = &to->result->counts;
@@ -53,8 +65,7 @@ static spgo_code write_text_form(const profile_output *to, out *o, spgo_error *e
         export_autofdo(profile, to->s, o);
         return SPGO_OK;
     case PROFILE_BOLT:
-        export_bolt(profile, to->s, o);
-        return SPGO_OK;
+        return write_bolt(to, o, err);
     case PROFILE_FOLDED:
         return export_folded(profile, to->s, to->d, o, err);
     case PROFILE_SPEEDSCOPE:

@@ -11,17 +11,12 @@
 /* Shares above these are worth a warning: llvm-profgen's own limits. */
 static const double BOGUS_WARNED = 0.01, MISMATCH_WARNED = 0.05;
 
-static double share(uint64_t part, uint64_t whole)
-{
-    return whole ? (double)part / (double)whole : 0;
-}
-
 static void warn_share(const profile_report *r, uint64_t part, uint64_t whole, double limit,
                        const char *what)
 {
-    if (share(part, whole) > limit)
+    if (quality_share(part, whole) > limit)
         cli_message(r->args, CLI_WARNING, NULL, SPGO_NO_OFFSET, "%.1f %% %s",
-                    100 * share(part, whole), what);
+                    100 * quality_share(part, whole), what);
 }
 
 static void warn_addresses(const profile_report *r)
@@ -45,21 +40,19 @@ static void note_functions(const profile_report *r)
     const correlate_tally *t = &r->result->correlated;
     if (!r->result->profile)
         return;
-    if (t->functions == 0)
-        cli_message(r->args, CLI_WARNING, NULL, SPGO_NO_OFFSET,
-                    "no function got any samples: see spgo symbolize for what is known of the "
-                    "image, and sptdump /summary for the samples");
     if (t->functions_approximate > 0)
         cli_message(r->args, CLI_WARNING, NULL, SPGO_NO_OFFSET,
                     "the first lines of %" PRIu64 " of %" PRIu64
                     " functions are found in the sources or guessed from their code, since the "
-                    "debug information does not tell them; their line offsets may be off. Link "
-                    "with /debug:dwarf, or give --source-root",
-                    t->functions_approximate, t->functions);
+                    "debug information does not tell them; their line offsets may be off; DWARF "
+                    "would tell%s",
+                    t->functions_approximate, t->functions,
+                    r->has_source_roots ? "" : ", and --source-root the sources");
     if (t->functions_left_out > 0)
-        cli_message(r->args, CLI_WARNING, NULL, SPGO_NO_OFFSET,
-                    "%" PRIu64 " functions with samples have no name or no lines and are left out",
-                    t->functions_left_out);
+        cli_message(
+            r->args, CLI_WARNING, NULL, SPGO_NO_OFFSET,
+            "functions with samples that have no name or no lines and are left out: %" PRIu64,
+            t->functions_left_out);
     if (t->inlinees_unnamed > 0 && !r->quiet)
         cli_message(r->args, CLI_NOTE, NULL, SPGO_NO_OFFSET,
                     "the linkage names of %" PRIu64
@@ -67,10 +60,25 @@ static void note_functions(const profile_report *r)
                     t->inlinees_unnamed);
 }
 
-void profile_report_findings(const profile_report *r)
+/* What was wrong in the debug information that was read. */
+static int tell_damage(const profile_report *r)
+{
+    const diag *d = symbols_findings(r->s);
+    const char *path = symbols_get_info(r->s)->debug_path;
+    for (size_t i = 0; i < d->kept_count; i++)
+        cli_message(r->args, CLI_WARNING, path ? path : symbols_get_info(r->s)->image_path,
+                    d->kept[i].offset, "%s", d->kept[i].sentence);
+    if (d->total > d->kept_count)
+        cli_message(r->args, CLI_WARNING, NULL, SPGO_NO_OFFSET, "and %" PRIu64 " findings more",
+                    d->total - d->kept_count);
+    return d->total > 0 ? CLI_PARTIAL : CLI_OK;
+}
+
+int profile_report_findings(const profile_report *r)
 {
     warn_addresses(r);
     note_functions(r);
+    return tell_damage(r);
 }
 
 /* ------------------------------------------------------------------ --quality */
@@ -80,16 +88,37 @@ static const char *mode_name(const profile_result *result)
     return result->mode == PROFILE_BRANCHES ? "lbr" : "ip";
 }
 
+/* The opcode of a kind of instruction pointer. */
+static uint8_t opcode_of_kind(unsigned kind)
+{
+    return kind < 5 ? (uint8_t)(kind + 1) : (uint8_t)(SPGO_SPT_ETW_INSTR + (kind - 5));
+}
+
+static void put_samples(out *o, const profile_result *result)
+{
+    if (result->mode == PROFILE_BRANCHES) {
+        out_printf(o, "\nsamples        %" PRIu64 " branches, %" PRIu64 " code ranges\n",
+                   result->addresses.branch_hits, result->addresses.range_hits);
+        return;
+    }
+    out_printf(o, "\nsamples        %" PRIu64 " instruction pointers",
+               result->addresses.range_hits);
+    for (unsigned i = 0; i < SAMPLES_IP_KINDS; i++) {
+        if (result->ip_kinds >> i & 1u)
+            out_printf(o, " %s", spgo_spt_opcode_name(opcode_of_kind(i)));
+    }
+    out_text(o, "\n");
+}
+
 static void put_text(out *o, const profile_report *r, const quality *q)
 {
     const profile_result *result = r->result;
     const correlate_tally *c = &result->correlated;
     out_text(o, "program        ");
     out_name(o, r->program->name);
-    out_printf(o, "\nmode           %s, inference %s, by %s\n", mode_name(result),
+    out_printf(o, "\nmode           %s, inference %s, by %s", mode_name(result),
                result->is_inferred ? "on" : "off", result->is_by_probes ? "probes" : "lines");
-    out_printf(o, "samples        %" PRIu64 " branches, %" PRIu64 " code ranges or hits\n",
-               result->addresses.branch_hits, result->addresses.range_hits);
+    put_samples(o, result);
     out_printf(o,
                "functions      %" PRIu64 " (%" PRIu64 " exact, %" PRIu64 " approximate, %" PRIu64
                " left out)\n",
@@ -98,10 +127,10 @@ static void put_text(out *o, const profile_report *r, const quality *q)
     if (q->more_samples_wanted > 1)
         out_printf(o, "; %.1f times as many samples would reach it", q->more_samples_wanted);
     out_printf(o, ")\nblock coverage %.2f %% (%" PRIu64 " of %" PRIu64 ")",
-               100 * share(q->blocks_before, q->blocks), q->blocks_before, q->blocks);
+               100 * quality_share(q->blocks_before, q->blocks), q->blocks_before, q->blocks);
     if (result->is_inferred)
         out_printf(o, ", %.2f %% (%" PRIu64 ") after inference",
-                   100 * share(q->blocks_after, q->blocks), q->blocks_after);
+                   100 * quality_share(q->blocks_after, q->blocks), q->blocks_after);
     out_printf(o, "\nflow gap       %.2f %%", 100 * q->flow_gap_before);
     if (result->is_inferred)
         out_printf(o, ", %.2f %% after inference", 100 * q->flow_gap_after);
@@ -124,6 +153,15 @@ static void put_json(out *o, const profile_report *r, const quality *q)
     json_bool(&j, result->is_inferred);
     json_key(&j, "by");
     json_text(&j, result->is_by_probes ? "probes" : "lines");
+    json_key(&j, "opcodes");
+    json_open_array(&j);
+    for (unsigned i = 0; i < SAMPLES_IP_KINDS; i++) {
+        if (result->ip_kinds >> i & 1u)
+            json_text(&j, spgo_spt_opcode_name(opcode_of_kind(i)));
+    }
+    if (result->mode == PROFILE_BRANCHES)
+        json_text(&j, spgo_spt_opcode_name(SPGO_SPT_LBR));
+    json_close_array(&j);
     const struct {
         const char *key;
         uint64_t value;

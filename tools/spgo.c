@@ -22,6 +22,7 @@ static const struct command {
     {"help", cmd_help, "this text, or that of a command"},
     {"merge", cmd_merge, "make one SPT file of several"},
     {"overlap", cmd_overlap, "tell how alike two sample profiles are"},
+    {"probe", cmd_probe, "time the functions of instrumented programs"},
     {"profile", cmd_profile, "make the profile that a compiler takes of SPT files or traces"},
     {"spddump", cmd_spddump, "show, compare or verify an SPD file"},
     {"sptaggregate", cmd_sptaggregate, "make an SPT file of traces"},

@@ -288,7 +288,7 @@ static bool see_record(spt_cell *cell, const spgo_spt_record *r, bool backward)
 
 size_t spt_cell_count_plain(spt_cell *cell, const uint8_t *start, size_t size)
 {
-    enum { HEAD = 2, PREFETCH_BYTES = 1024 };
+    enum { HEAD = 2, PREFETCH_BYTES = 4096 };
     const uint8_t *p = start, *const end = start + size;
     uint64_t records = 0, entries = 0, outside = 0;
     if (!cell->seen || cell->given_up)

@@ -187,21 +187,30 @@ static void walk_chunk(worker *w, size_t index)
     chunk->end = c;
 }
 
-/* Marks `finished` (SIZE_MAX: none) as done, gives back what all have read, and returns the next
- * chunk, or SIZE_MAX. */
-static size_t next_chunk(job *j, size_t finished)
+/* Marks `finished` (SIZE_MAX: none) as done; true if all before *read_off have been read now. */
+static bool mark_done(job *j, size_t finished, uint64_t *read_off)
 {
-    pthread_mutex_lock(&j->lock);
-    size_t before = j->first_open;
+    const size_t before = j->first_open;
     if (finished != SIZE_MAX)
         j->done[finished] = true;
     while (j->first_open < j->chunk_count && j->done[j->first_open])
         j->first_open++;
-    if (j->first_open > before) {
-        if (j->in && j->first_open < j->chunk_count)
-            os_input_release(j->in, j->chunks[j->first_open].start.pos);
-        pthread_cond_broadcast(&j->moved);
-    }
+    if (j->first_open == before)
+        return false;
+    pthread_cond_broadcast(&j->moved);
+    if (j->first_open == j->chunk_count)
+        return false;
+    *read_off = j->chunks[j->first_open].start.pos;
+    return true;
+}
+
+/* Marks `finished` as done, gives back what all have read, and returns the next chunk, or
+ * SIZE_MAX. */
+static size_t next_chunk(job *j, size_t finished)
+{
+    uint64_t read_off;
+    pthread_mutex_lock(&j->lock);
+    const bool has_moved = mark_done(j, finished, &read_off);
     while (!j->splitter.at_end && j->chunk_count - j->first_open >= j->chunks_ahead)
         pthread_cond_wait(&j->moved, &j->lock);
     size_t next = j->chunk_count;
@@ -210,6 +219,8 @@ static size_t next_chunk(job *j, size_t finished)
     else
         next = SIZE_MAX;
     pthread_mutex_unlock(&j->lock);
+    if (has_moved && j->in)
+        os_input_release(j->in, read_off);
     return next;
 }
 

@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-    SLOTS_MIN = 256,
+    SLOTS_MIN = 16,
     SLOTS_SMALL = 1 << 16,  /* up to here: a quarter full at most, and grown fourfold */
     SLOTS_CACHED = 1 << 15, /* up to here prefetching costs more than it hides */
     BLOCK = 256,            /* keys per round of prefetching */

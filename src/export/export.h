@@ -14,8 +14,12 @@ void export_unsymbolized(const address_profile *profile, const symbols *s, out *
 /* create_llvm_prof --profiler=text: ranges, addresses (none), branches, as virtual addresses. */
 void export_autofdo(const address_profile *profile, const symbols *s, out *o);
 
-/* perf2bolt -pa: B and F lines, as virtual addresses. */
-void export_bolt(const address_profile *profile, const symbols *s, out *o);
+/*
+ * perf2bolt -pa: B, F and f lines, as virtual addresses; 0 stands for what is in another image.
+ * BOLT checks ranges and branches itself, so it is best given what was recorded
+ * (address_profile_as_recorded).
+ */
+spgo_code export_bolt(const address_profile *profile, symbols *s, out *o, spgo_error *err);
 
 /*
  * llvm-profgen --perfscript. First where the image was (once for all files), then for each LBR

@@ -40,17 +40,22 @@ void export_perf_mapping(const symbols *s, out *o)
     out_bytes(o, "\n", 1);
 }
 
+static void put_addr(uint64_t base, uint32_t rva, out *o)
+{
+    out_hex(o, rva == SPGO_SPT_OUTSIDE ? 0 : base + rva);
+}
+
+/* Hits, then the address that was reached last and the branches. */
 static void put_record(const spgo_spt_record *r, uint64_t hits, uint64_t base, out *o)
 {
     out_u64(o, hits);
     out_bytes(o, "\n", 1);
-    out_hex(o, base + spgo_spt_arc_to(r, 0));
+    put_addr(base, spgo_spt_arc_to(r, 0), o);
     for (unsigned i = 0; i < r->entry_count; i++) {
-        uint32_t from_rva = spgo_spt_arc_from(r, i), to_rva = spgo_spt_arc_to(r, i);
         out_bytes(o, " 0x", 3);
-        out_hex(o, from_rva == SPGO_SPT_OUTSIDE ? 0 : base + from_rva);
+        put_addr(base, spgo_spt_arc_from(r, i), o);
         out_bytes(o, "/0x", 3);
-        out_hex(o, to_rva == SPGO_SPT_OUTSIDE ? 0 : base + to_rva);
+        put_addr(base, spgo_spt_arc_to(r, i), o);
         out_bytes(o, "/P/-/-/0", 8);
     }
     out_bytes(o, "\n", 1);

@@ -155,7 +155,7 @@ static void put_stack(pprof *p, const export_stack *stack, uint64_t id, uint64_t
 
     bytes_clear(&p->part);
     put_number(&p->part, SAMPLE_LOCATION, id);
-    put_number(&p->part, SAMPLE_VALUE, stack->weight);
+    put_number(&p->part, SAMPLE_VALUE, stack->weight < INT64_MAX ? stack->weight : INT64_MAX);
     put_part(&p->out, PROFILE_SAMPLE, p->part.ptr, p->part.len);
 }
 

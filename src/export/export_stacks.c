@@ -13,7 +13,8 @@ typedef struct gathering {
     symbols *s;
     export_stacks *out;
     size_t capacity;
-    symbol_run run; /* of the last instruction; end_rva 0: none */
+    symbol_run run;     /* of the last instruction; end_rva 0: none */
+    uint32_t procedure; /* of the last stack */
     bool failed;
 } gathering;
 
@@ -41,13 +42,17 @@ static bool take_step(void *ctx, const coverage_step *step)
     uint32_t rva = step->instruction.rva;
     if (step->count == 0)
         return true;
-    bool is_new = g->run.end_rva == 0 || rva < g->run.begin_rva || rva >= g->run.end_rva;
-    if (is_new && symbols_run_at(g->s, rva, &g->run, NULL) != SPGO_OK)
+    bool is_known = rva >= g->run.begin_rva && rva < g->run.end_rva;
+    if (!is_known && symbols_run_at(g->s, rva, &g->run, NULL) != SPGO_OK)
         g->run = (symbol_run){rva, rva + 1u, NULL};
-    if ((is_new || g->out->count == 0) && !append(g, step)) {
+    const size_t count = g->out->count;
+    bool continues =
+        count > 0 && g->procedure == step->procedure && g->out->list[count - 1].leaf == g->run.leaf;
+    if (!continues && !append(g, step)) {
         g->failed = true;
         return false;
     }
+    g->procedure = step->procedure;
     export_stack *stack = &g->out->list[g->out->count - 1];
     stack->weight = saturating_add(stack->weight, step->count);
     g->out->total = saturating_add(g->out->total, step->count);

@@ -28,6 +28,7 @@ typedef struct address_profile {
 } address_profile;
 
 void address_profile_free(address_profile *p);
+spgo_code address_profile_copy(const address_profile *from, address_profile *to, spgo_error *err);
 
 /* Into the order above, equal ranges and branches joined. */
 void address_profile_sort(address_profile *p);
@@ -41,8 +42,12 @@ typedef struct address_tally {
     uint64_t end_mismatch_hits;       /* kept: ranges whose end is no instruction that transfers */
     uint64_t cross_function_hits;     /* kept: ranges from one procedure into another */
     uint64_t no_code_branch_hits;     /* dropped: neither end is an instruction of a procedure */
-    uint64_t source_mismatch_hits; /* kept: branches from an instruction that does not transfer */
-    uint64_t target_mismatch_hits; /* kept: from a direct one that goes elsewhere */
+    uint64_t source_mismatch_hits; /* branches from where, in a procedure, no instruction starts or
+                                      none that transfers */
+    uint64_t target_mismatch_hits; /* from a direct one that goes elsewhere, or to where, in a
+                                      procedure, no instruction starts */
+    uint64_t stale_procedures;     /* most of whose branches, or hits, are such: their code is of
+                                      another build */
     uint64_t thunk_hits;           /* branches into a thunk that became one to its target */
 } address_tally;
 
@@ -55,6 +60,10 @@ typedef struct address_tally {
 spgo_code address_profile_from_branches(const samples_program *program, symbols *s, code_decoder *d,
                                         address_profile *out, address_tally *tally,
                                         spgo_error *err);
+
+/* Branches and ranges as they were recorded, for those who check them themselves. */
+spgo_code address_profile_as_recorded(const samples_program *program, address_profile *out,
+                                      spgo_error *err);
 
 /* From plain samples as they are: each hit is a run of its one instruction. ip_kinds has bit
  * samples_ip_kind(opcode) set for each kind to use. */

@@ -18,20 +18,27 @@ typedef struct correlate_tally {
     uint64_t probe_findings;  /* damaged records in the sections of pseudo probes */
     uint64_t samples_used;    /* instruction counts */
     uint64_t samples_without_line;
+    uint64_t calls_placed; /* hits of indirect calls that were placed by what leads to them */
 } correlate_tally;
 
+typedef enum correlate_rules {
+    CORRELATE_BEST,   /* what serves compilers best */
+    CORRELATE_PROFGEN /* the same profile as that of llvm-profgen, to compare with */
+} correlate_rules;
+
 /*
- * By lines, by the rules of llvm-profgen (facts of its behaviour are in doc/correlation.md): every
- * procedure that is touched enters whole, with zeros where nothing ran; a place counts the largest
- * of its instructions, times the duplication factor; heads and call targets come from branches to
- * entries.
+ * By lines (doc/correlation.md has the rules and where they come from): every procedure that is
+ * touched enters whole, with zeros where nothing ran; a place counts the largest of its
+ * instructions, times the duplication factor; heads and call targets come from branches to entries.
  */
 spgo_code correlate_lines(const address_profile *measured, symbols *s, code_decoder *d,
-                          sampleprof *profile, correlate_tally *tally, spgo_error *err);
+                          correlate_rules rules, sampleprof *profile, correlate_tally *tally,
+                          spgo_error *err);
 
 /* By pseudo probes, with checksums. SPGO_NOT_FOUND: the image has none. */
 spgo_code correlate_probes(const address_profile *measured, symbols *s, code_decoder *d,
-                           sampleprof *profile, correlate_tally *tally, spgo_error *err);
+                           correlate_rules rules, sampleprof *profile, correlate_tally *tally,
+                           spgo_error *err);
 
 /* A name without what optimizers append to it and the compiler drops when it looks up a profile:
  * ".llvm.123", ".part.0". */

@@ -49,6 +49,31 @@ uint32_t tree_add(tree *t, const void *key, const void *key2, uint32_t parent,
  * (of functions at the top, as llvm-profgen does), and fills the tally's functions. */
 spgo_code tree_finish(tree *t, spgo_error *err);
 
+/* Indirect calls whose place in the source is not known: see correlate_lost.c. */
+typedef struct lost_calls {
+    coverage *coverage;
+    symbols *s;
+    code_decoder *d;
+    struct lost_call *rows;
+    size_t count, capacity;
+} lost_calls;
+
+/* Takes up a branch of the measured ones into a function, if it is an indirect call. False: no
+ * memory. */
+bool lost_calls_add(lost_calls *l, const address_branch *branch);
+void lost_calls_free(lost_calls *l);
+
+typedef struct lost_call_places {
+    /* Is it known where the instruction stands in the source? */
+    bool (*knows)(void *ctx, uint32_t rva);
+    /* The call stood where this instruction does, and this is its share. False: no memory. */
+    bool (*place)(void *ctx, const address_branch *call, uint32_t rva, uint64_t count);
+    void *ctx;
+} lost_call_places;
+
+/* Finds places for all of them. */
+spgo_code lost_calls_place(lost_calls *l, const lost_call_places *places, spgo_error *err);
+
 /* Can a text profile hold it as a function's name; as a call target's? */
 bool correlate_name_is_usable(spgo_str name);
 bool correlate_target_is_usable(spgo_str name);

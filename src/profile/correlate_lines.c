@@ -8,7 +8,9 @@ typedef struct lines {
     correlate_tally *tally;
     coverage coverage;
     tree tree;
-    counts unnamed;         /* inlined functions without a place, by pointer */
+    lost_calls lost;
+    counts unnamed; /* inlined functions without a place, by pointer */
+    correlate_rules rules;
     bool is_exact;          /* DWARF: line 0 and unknown first lines count as llvm-profgen does */
     bool has_discriminator; /* with base and duplication factor in it */
     symbol_run run;         /* the one at hand; empty: none */
@@ -204,7 +206,8 @@ static bool find_run(lines *l, uint32_t rva, symbol_run *run)
     bool found = code == SPGO_OK && run->leaf && run->begin_rva <= rva && rva < run->end_rva;
     if (!found)
         *run = (symbol_run){0};
-    l->code = code == SPGO_OK || code == SPGO_NOT_FOUND ? SPGO_OK : code;
+    if (code != SPGO_OK && code != SPGO_NOT_FOUND)
+        l->code = code;
     return l->code == SPGO_OK;
 }
 
@@ -232,25 +235,43 @@ static bool visit(void *ctx, const coverage_step *step)
 
 /* ------------------------------------------------------------------ heads and call targets */
 
-/* Counts a branch as a call at the place it comes from. */
-static bool add_target(lines *l, const address_branch *b, spgo_str callee)
+/* The frame that counts at an address; NULL: none. False: a failure. */
+static bool find_leaf(lines *l, uint32_t rva, const symbol_frame **leaf)
 {
-    if (b->from_rva == SPGO_SPT_OUTSIDE || !correlate_target_is_usable(callee))
-        return true;
-    if ((b->from_rva < l->run.begin_rva || b->from_rva >= l->run.end_rva) &&
-        !find_run(l, b->from_rva, &l->run))
+    bool is_at_hand = rva >= l->run.begin_rva && rva < l->run.end_rva;
+    if (!is_at_hand && !find_run(l, rva, &l->run))
         return false;
-    if (!l->run.leaf)
-        return true;
-    const symbol_procedure *p = coverage_procedure_at(&l->coverage, b->from_rva);
-    const symbol_frame *leaf = placeable_leaf(l, l->run.leaf);
-    uint32_t node = p ? node_of(l, leaf, p) : TREE_NONE;
+    *leaf = l->run.leaf ? placeable_leaf(l, l->run.leaf) : NULL;
+    return true;
+}
+
+/* Counts calls at the place of an instruction. */
+static bool add_target_at(lines *l, uint32_t rva, spgo_str callee, uint64_t count)
+{
+    const symbol_frame *leaf;
+    if (!find_leaf(l, rva, &leaf))
+        return false;
+    const symbol_procedure *p = coverage_procedure_at(&l->coverage, rva);
+    uint32_t node = p && leaf ? node_of(l, leaf, p) : TREE_NONE;
     if (node == TREE_NONE || !(l->is_exact || leaf->line != 0))
         return !l->tree.failed;
     sampleprof_function *f = l->tree.nodes[node].function;
     l->tree.failed |=
-        f && !sampleprof_add_target(l->tree.profile, f, place_of(l, leaf), callee, b->count);
+        f && !sampleprof_add_target(l->tree.profile, f, place_of(l, leaf), callee, count);
     return !l->tree.failed;
+}
+
+/* Counts a branch as a call at the place it comes from. */
+static bool add_target(lines *l, const address_branch *b, spgo_str callee)
+{
+    const symbol_frame *leaf;
+    if (b->from_rva == SPGO_SPT_OUTSIDE || !correlate_target_is_usable(callee))
+        return true;
+    if (!find_leaf(l, b->from_rva, &leaf))
+        return false;
+    if (leaf && leaf->line == 0 && l->rules == CORRELATE_BEST && !lost_calls_add(&l->lost, b))
+        return false;
+    return add_target_at(l, b->from_rva, callee, b->count);
 }
 
 static bool add_branch(lines *l, const address_branch *b)
@@ -278,6 +299,30 @@ static bool add_branches(lines *l)
     return true;
 }
 
+/* ------------------------------------------------------------------ calls without a line */
+
+static bool knows_line(void *ctx, uint32_t rva)
+{
+    lines *l = ctx;
+    const symbol_frame *leaf;
+    return find_leaf(l, rva, &leaf) && leaf && leaf->line != 0;
+}
+
+static bool place_call(void *ctx, const address_branch *call, uint32_t rva, uint64_t count)
+{
+    lines *l = ctx;
+    const symbol_procedure *callee = coverage_entered_at(&l->coverage, call->to_rva);
+    l->tally->calls_placed = saturating_add(l->tally->calls_placed, count);
+    return add_target_at(l, rva, top_name(l, callee->function, callee), count);
+}
+
+static spgo_code place_lost_calls(lines *l)
+{
+    const lost_call_places places = {knows_line, place_call, l};
+    spgo_code code = lost_calls_place(&l->lost, &places, l->err);
+    return l->code != SPGO_OK ? l->code : code;
+}
+
 /* ------------------------------------------------------------------ the whole */
 
 static void count_left_out(lines *l)
@@ -297,19 +342,22 @@ static spgo_code correlate_all(lines *l, code_decoder *d)
             return l->code;
         return spgo_fail_nomem(err, "correlate", l->tree.count * sizeof(tree_node));
     }
+    SPGO_TRY(place_lost_calls(l));
     count_left_out(l);
     return tree_finish(&l->tree, err);
 }
 
 spgo_code correlate_lines(const address_profile *measured, symbols *s, code_decoder *d,
-                          sampleprof *profile, correlate_tally *tally, spgo_error *err)
+                          correlate_rules rules, sampleprof *profile, correlate_tally *tally,
+                          spgo_error *err)
 {
     if (sampleprof_has_probes(profile))
         return spgo_fail(err, SPGO_USAGE, "correlate", SPGO_NO_OFFSET,
                          "lines and pseudo probes cannot stand in one profile; write one profile "
                          "for each kind of program");
     const symbols_info *info = symbols_get_info(s);
-    lines l = {.s = s, .tally = tally, .err = err};
+    lines l = {.s = s, .rules = rules, .tally = tally, .err = err};
+    l.lost = (lost_calls){.coverage = &l.coverage, .s = s, .d = d};
     l.is_exact = info->source == SYMBOLS_DWARF;
     l.has_discriminator = !info->has_fs_discriminators;
     tree_init(&l.tree, profile, tally);
@@ -318,6 +366,7 @@ spgo_code correlate_lines(const address_profile *measured, symbols *s, code_deco
         code = correlate_all(&l, d);
     coverage_close(&l.coverage);
     tree_close(&l.tree);
+    lost_calls_free(&l.lost);
     counts_free(&l.unnamed);
     return code;
 }

@@ -6,7 +6,15 @@
 #include <format/pseudoprobe/pseudoprobe.h>
 #include <spgo/spt.h>
 
+/* A number that some probe or inlined call of a function has. */
+typedef struct known_number {
+    uint64_t guid; /* of the function */
+    uint32_t index;
+    bool is_call;
+} known_number;
+
 typedef struct by_probes {
+    correlate_rules rules;
     correlate_tally *tally;
     coverage coverage;
     tree tree;
@@ -16,7 +24,11 @@ typedef struct by_probes {
     bool *is_kept;    /* of each node of probes, see keep_nodes */
     uint64_t *hits;   /* of each probe */
     bool *is_covered; /* likewise: it is in code that enters the profile */
-    size_t next;      /* the first probe that is not before the instruction at hand */
+    lost_calls lost;
+    known_number *known; /* by guid, then index; only when there are lost calls */
+    size_t known_count;
+    uint32_t *known_calls; /* of each function */
+    size_t next;           /* the first probe that is not before the instruction at hand */
     spgo_error *err;
 } by_probes;
 
@@ -322,14 +334,133 @@ static bool add_branch(by_probes *b, const address_branch *branch)
     if (!callee || branch->from_rva == SPGO_SPT_OUTSIDE)
         return true;
     spgo_str name = correlate_canonical_name(procedure_name(b, callee));
-    const pseudoprobe *p = call_probe_at(b, b->base_addr + branch->from_rva);
-    if (!p || !correlate_target_is_usable(name))
+    if (!correlate_target_is_usable(name))
         return true;
+    const pseudoprobe *p = call_probe_at(b, b->base_addr + branch->from_rva);
+    if (!p)
+        return b->rules == CORRELATE_PROFGEN || lost_calls_add(&b->lost, branch);
     uint32_t node = node_of(b, p->node);
     sampleprof_function *f = node == TREE_NONE ? NULL : b->tree.nodes[node].function;
     b->tree.failed |=
         f && !sampleprof_add_target(b->tree.profile, f, place_of(p), name, branch->count);
     return !b->tree.failed;
+}
+
+/* ------------------------------------------------------------------ calls without a probe */
+
+static int by_number(const void *a, const void *b)
+{
+    const known_number *x = a, *y = b;
+    if (x->guid != y->guid)
+        return x->guid < y->guid ? -1 : 1;
+    if (x->index != y->index)
+        return x->index < y->index ? -1 : 1;
+    return (int)x->is_call - (int)y->is_call;
+}
+
+static spgo_code list_known(by_probes *b, arena *mem)
+{
+    const pseudoprobes *p = &b->probes;
+    b->known = arena_push(mem, p->probe_count + p->node_count, sizeof *b->known);
+    b->known_calls = arena_push(mem, p->function_count, sizeof *b->known_calls);
+    if (!b->known || !b->known_calls)
+        return spgo_fail_nomem(b->err, "correlate", p->probe_count * sizeof *b->known);
+    for (size_t i = 0; i < p->probe_count; i++)
+        b->known[b->known_count++] =
+            (known_number){p->nodes[p->probes[i].node].guid, p->probes[i].index,
+                           p->probes[i].kind != PSEUDOPROBE_BLOCK};
+    for (size_t i = 0; i < p->node_count; i++) {
+        const pseudoprobe_node *n = &p->nodes[i];
+        if (n->caller != PSEUDOPROBE_NONE)
+            b->known[b->known_count++] =
+                (known_number){p->nodes[n->caller].guid, n->call_probe, true};
+    }
+    qsort(b->known, b->known_count, sizeof *b->known, by_number);
+    for (size_t i = 0; i < b->known_count; i++) {
+        const known_number *k = &b->known[i];
+        bool is_repeated = i > 0 && k[-1].guid == k->guid && k[-1].index == k->index;
+        const pseudoprobe_function *f = pseudoprobe_find_function(p, k->guid);
+        if (f && k->is_call && !(is_repeated && k[-1].is_call))
+            b->known_calls[f - p->functions]++;
+    }
+    return SPGO_OK;
+}
+
+/* The clang that numbers probes counts the calls in 12 bits of the checksum. */
+static uint32_t call_count(const pseudoprobe_function *f)
+{
+    return f->checksum >> 48 & 0xfff;
+}
+
+/* Can a number be that of a call that lost its probe? No other probe has it, but some further one
+ * of the function is known, and not all of its calls are. */
+static bool is_lost(const by_probes *b, uint64_t guid, uint32_t index)
+{
+    const pseudoprobe_function *f = pseudoprobe_find_function(&b->probes, guid);
+    if (!f || b->known_calls[f - b->probes.functions] >= call_count(f))
+        return false;
+    const known_number wanted = {guid, index, false};
+    size_t low = 0, high = b->known_count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (by_number(&b->known[mid], &wanted) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < b->known_count && b->known[low].guid == guid && b->known[low].index != index;
+}
+
+static bool is_block(const by_probes *b, const pseudoprobe *p)
+{
+    return p->kind == PSEUDOPROBE_BLOCK && b->is_kept[p->node];
+}
+
+static bool knows_block(void *ctx, uint32_t rva)
+{
+    const by_probes *b = ctx;
+    const pseudoprobes *p = &b->probes;
+    uint64_t addr = b->base_addr + rva;
+    for (size_t i = probe_at(p, addr); i < p->probe_count && p->probes[i].addr == addr; i++) {
+        if (is_block(b, &p->probes[i]))
+            return true;
+    }
+    return false;
+}
+
+/* Numbers rise from a block to the calls in it: the lost one is the next after its block's. */
+static bool place_call(void *ctx, const address_branch *call, uint32_t rva, uint64_t count)
+{
+    by_probes *b = ctx;
+    const pseudoprobes *p = &b->probes;
+    uint64_t addr = b->base_addr + rva;
+    const pseudoprobe *block = NULL;
+    for (size_t i = probe_at(p, addr); i < p->probe_count && p->probes[i].addr == addr; i++) {
+        const pseudoprobe *at = &p->probes[i];
+        if (is_block(b, at) && is_lost(b, p->nodes[at->node].guid, at->index + 1))
+            block = at;
+    }
+    uint32_t node = block ? node_of(b, block->node) : TREE_NONE;
+    sampleprof_function *f = node == TREE_NONE ? NULL : b->tree.nodes[node].function;
+    if (!f)
+        return !b->tree.failed;
+    sampleprof_place place = {.line_offset = block->index + 1};
+    spgo_str name = correlate_canonical_name(
+        procedure_name(b, coverage_entered_at(&b->coverage, call->to_rva)));
+    b->tree.nodes[node].total = saturating_add(b->tree.nodes[node].total, count);
+    b->tally->calls_placed = saturating_add(b->tally->calls_placed, count);
+    b->tree.failed |= !sampleprof_add_line(b->tree.profile, f, place, count) ||
+                      !sampleprof_add_target(b->tree.profile, f, place, name, count);
+    return !b->tree.failed;
+}
+
+static spgo_code place_lost_calls(by_probes *b, arena *mem)
+{
+    const lost_call_places places = {knows_block, place_call, b};
+    if (b->lost.count == 0)
+        return SPGO_OK;
+    SPGO_TRY(list_known(b, mem));
+    return lost_calls_place(&b->lost, &places, b->err);
 }
 
 static void count_left_out(by_probes *b)
@@ -340,7 +471,7 @@ static void count_left_out(by_probes *b)
     }
 }
 
-static spgo_code correlate_all(by_probes *b, code_decoder *d)
+static spgo_code correlate_all(by_probes *b, code_decoder *d, arena *mem)
 {
     const address_profile *measured = b->coverage.measured;
     bool ok = coverage_walk(&b->coverage, d, visit, b);
@@ -350,6 +481,7 @@ static spgo_code correlate_all(by_probes *b, code_decoder *d)
         ok = add_branch(b, &measured->branches[i]);
     if (!ok)
         return spgo_fail_nomem(b->err, "correlate", b->tree.count * sizeof(tree_node));
+    SPGO_TRY(place_lost_calls(b, mem));
     count_left_out(b);
     return tree_finish(&b->tree, b->err);
 }
@@ -369,11 +501,14 @@ static spgo_code check(const symbols_info *info, const sampleprof *profile, spgo
 }
 
 spgo_code correlate_probes(const address_profile *measured, symbols *s, code_decoder *d,
-                           sampleprof *profile, correlate_tally *tally, spgo_error *err)
+                           correlate_rules rules, sampleprof *profile, correlate_tally *tally,
+                           spgo_error *err)
 {
     SPGO_TRY(check(symbols_get_info(s), profile, err));
     sampleprof_set_probes(profile, true);
-    by_probes b = {.tally = tally, .err = err, .base_addr = symbols_code(s)->base_addr};
+    by_probes b = {.rules = rules, .tally = tally, .err = err};
+    b.base_addr = symbols_code(s)->base_addr;
+    b.lost = (lost_calls){.coverage = &b.coverage, .s = s, .d = d};
     b.has_debug_info = symbols_get_info(s)->source >= SYMBOLS_PDB;
     arena *mem = arena_new(0);
     if (!mem)
@@ -385,7 +520,8 @@ spgo_code correlate_probes(const address_profile *measured, symbols *s, code_dec
     if (code == SPGO_OK)
         code = keep_nodes(&b, mem);
     if (code == SPGO_OK)
-        code = correlate_all(&b, d);
+        code = correlate_all(&b, d, mem);
+    lost_calls_free(&b.lost);
     coverage_close(&b.coverage);
     tree_close(&b.tree);
     arena_free(mem);

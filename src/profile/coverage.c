@@ -149,28 +149,37 @@ void coverage_close(coverage *c)
     free(c->marks);
     free(c->pieces);
     free(c->by_last);
+    free(c->begun);
+    free(c->ended);
     *c = (coverage){0};
 }
 
-/* The ranges that cover the instruction at hand. Counts come from files and may add up to more than
- * 64 bits, and what was added must be taken away again: so the sum has two words. */
+static void add_to(coverage_sum *sum, uint64_t count)
+{
+    sum->low += count;
+    sum->high += sum->low < count;
+}
+
+static void take_from(coverage_sum *sum, uint64_t count)
+{
+    sum->high -= sum->low < count;
+    sum->low -= count;
+}
+
+/* The ranges that cover the instruction at hand. */
 typedef struct sweep {
     const coverage *c;
     size_t begun, ended; /* ranges */
-    uint64_t low, high;  /* the sum */
+    coverage_sum sum;
 } sweep;
 
 static void sweep_to(sweep *w, uint32_t rva)
 {
     const address_profile *p = w->c->measured;
-    for (; w->begun < p->range_count && p->ranges[w->begun].begin_rva <= rva; w->begun++) {
-        w->low += p->ranges[w->begun].count;
-        w->high += w->low < p->ranges[w->begun].count;
-    }
-    for (; w->ended < w->begun && w->c->by_last[w->ended].last_rva < rva; w->ended++) {
-        w->high -= w->low < w->c->by_last[w->ended].count;
-        w->low -= w->c->by_last[w->ended].count;
-    }
+    for (; w->begun < p->range_count && p->ranges[w->begun].begin_rva <= rva; w->begun++)
+        add_to(&w->sum, p->ranges[w->begun].count);
+    for (; w->ended < w->begun && w->c->by_last[w->ended].last_rva < rva; w->ended++)
+        take_from(&w->sum, w->c->by_last[w->ended].count);
 }
 
 static bool walk_piece(coverage *c, const coverage_piece *piece, sweep *w, code_decoder *d,
@@ -183,7 +192,7 @@ static bool walk_piece(coverage *c, const coverage_piece *piece, sweep *w, code_
         if (!touched && w->begun == w->ended)
             return true;
         step.instruction = code_decode(d, rva);
-        step.count = w->high ? UINT64_MAX : w->low;
+        step.count = w->sum.high ? UINT64_MAX : w->sum.low;
         if (step.count > 0)
             c->marks[piece->procedure] |= COVERAGE_SAMPLED;
         if (step.instruction.kind != CODE_INVALID && !visit(ctx, &step))
@@ -204,6 +213,51 @@ bool coverage_walk(coverage *c, code_decoder *d, coverage_visitor *visit, void *
             return false;
     }
     return true;
+}
+
+bool coverage_index(coverage *c)
+{
+    size_t count = c->measured->range_count;
+    if (c->begun && c->ended)
+        return true;
+    if (!c->begun)
+        c->begun = calloc(count + 1, sizeof *c->begun);
+    if (!c->ended)
+        c->ended = calloc(count + 1, sizeof *c->ended);
+    if (!c->begun || !c->ended)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        c->begun[i + 1] = c->begun[i];
+        add_to(&c->begun[i + 1], c->measured->ranges[i].count);
+        c->ended[i + 1] = c->ended[i];
+        add_to(&c->ended[i + 1], c->by_last[i].count);
+    }
+    return true;
+}
+
+/* Of ranges by rising value of a member: how many have a smaller one. */
+static size_t count_below(const address_range *ranges, size_t count, uint64_t rva, bool of_last)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if ((of_last ? ranges[mid].last_rva : ranges[mid].begin_rva) < rva)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+uint64_t coverage_count_at(const coverage *c, uint32_t rva)
+{
+    const address_profile *p = c->measured;
+    size_t begun = count_below(p->ranges, p->range_count, (uint64_t)rva + 1, false);
+    size_t ended = count_below(c->by_last, p->range_count, rva, true);
+    coverage_sum sum = c->begun[begun];
+    sum.high -= c->ended[ended].high + (sum.low < c->ended[ended].low);
+    sum.low -= c->ended[ended].low;
+    return sum.high ? UINT64_MAX : sum.low;
 }
 
 const symbol_procedure *coverage_procedure_at(const coverage *c, uint32_t rva)

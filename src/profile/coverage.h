@@ -18,6 +18,11 @@ typedef struct coverage_piece {
     uint32_t procedure;
 } coverage_piece;
 
+/* Counts come from files, and may add up to more than 64 bits. */
+typedef struct coverage_sum {
+    uint64_t low, high;
+} coverage_sum;
+
 typedef struct coverage {
     const address_profile *measured;
     const symbol_procedure *procedures; /* by entry */
@@ -26,6 +31,8 @@ typedef struct coverage {
     coverage_piece *pieces; /* by begin, without overlap */
     size_t piece_count;
     address_range *by_last; /* the ranges again, by their ends */
+    coverage_sum *begun;    /* of coverage_index: sums of the first so many ranges, by begin */
+    coverage_sum *ended;    /* and by last */
 } coverage;
 
 /* Leaves a value that coverage_close takes, also when it fails. */
@@ -44,6 +51,11 @@ typedef bool coverage_visitor(void *ctx, const coverage_step *step);
 /* Every instruction of the touched procedures and every other one in a procedure that some range
  * covers, by RVA. False: the visitor ended it. */
 bool coverage_walk(coverage *c, code_decoder *d, coverage_visitor *visit, void *ctx);
+
+/* How often the instruction at an RVA ran, in any order, once coverage_index has said true (false:
+ * no memory); saturates. */
+bool coverage_index(coverage *c);
+uint64_t coverage_count_at(const coverage *c, uint32_t rva);
 
 /* The procedure that has the RVA in one of its pieces, and the one that is entered there; NULL:
  * none. */

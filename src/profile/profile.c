@@ -6,17 +6,20 @@
 void profile_result_free(profile_result *r)
 {
     address_profile_free(&r->counts);
+    address_profile_free(&r->measured);
     sampleprof_free(r->profile);
     *r = (profile_result){0};
 }
 
 /* The best of the kinds that have hits: instructions tell how often code ran, cycles and the timer
- * how long it took; branches and cache misses come last. 0: there are none. */
+ * how long it took, and so does where stacks were taken; branches and cache misses come last. 0:
+ * there are none. */
 static unsigned choose_ip_kinds(const samples_program *program)
 {
     static const uint8_t by_use[SAMPLES_IP_KINDS] = {
-        SPGO_SPT_RETIRE_INSTR,    SPGO_SPT_UNHALT_CYCLE,   SPGO_SPT_ETW_INSTR,
-        SPGO_SPT_RETIRE_BR_INSTR, SPGO_SPT_L1_ICACHE_MISS, SPGO_SPT_L1_DCACHE_MISS};
+        SPGO_SPT_RETIRE_INSTR,  SPGO_SPT_UNHALT_CYCLE,    SPGO_SPT_ETW_INSTR,
+        SPGO_SPT_ETW_CALLSTACK, SPGO_SPT_RETIRE_BR_INSTR, SPGO_SPT_L1_ICACHE_MISS,
+        SPGO_SPT_L1_DCACHE_MISS};
     for (size_t i = 0; i < SAMPLES_IP_KINDS; i++) {
         unsigned kind = samples_ip_kind(by_use[i]);
         if (program->ip_hits[kind] > 0)
@@ -47,6 +50,10 @@ static spgo_code count_ips(const samples_program *program, symbols *s, code_deco
     r->is_inferred = opts->inference != PROFILE_OFF;
     if (!r->is_inferred)
         return address_profile_from_ips(program, r->ip_kinds, s, d, &r->counts, &r->addresses, err);
+    if (opts->keep_measured) {
+        address_tally same = {0};
+        SPGO_TRY(address_profile_from_ips(program, r->ip_kinds, s, d, &r->measured, &same, err));
+    }
     return infer_from_ips(program, r->ip_kinds, s, d, &r->counts, &r->addresses, &r->inferred,
                           opts->observe, opts->observe_ctx, err);
 }
@@ -61,9 +68,11 @@ static spgo_code count_branches(const samples_program *program, symbols *s, code
     SPGO_TRY(address_profile_from_branches(program, s, d, &r->counts, &r->addresses, err));
     /* A folded file has branches but no stretches between them: only their flow tells of those. */
     r->is_inferred = opts->inference == PROFILE_ON ||
-                     (opts->inference == PROFILE_DEFAULT && r->counts.range_count == 0);
+                     (opts->inference == PROFILE_DEFAULT && program->ranges.used == 0);
     if (!r->is_inferred)
         return SPGO_OK;
+    if (opts->keep_measured)
+        SPGO_TRY(address_profile_copy(&r->counts, &r->measured, err));
     return infer_repair(&r->counts, s, d, &r->inferred, opts->observe, opts->observe_ctx, err);
 }
 
@@ -88,6 +97,7 @@ spgo_code profile_correlate(symbols *s, code_decoder *d, const profile_opts *opt
     r->profile = sampleprof_new(0);
     if (!r->profile)
         return spgo_fail(err, SPGO_NOMEM, "profile", SPGO_NO_OFFSET, "no memory for a profile");
-    return r->is_by_probes ? correlate_probes(&r->counts, s, d, r->profile, &r->correlated, err)
-                           : correlate_lines(&r->counts, s, d, r->profile, &r->correlated, err);
+    return r->is_by_probes
+               ? correlate_probes(&r->counts, s, d, opts->rules, r->profile, &r->correlated, err)
+               : correlate_lines(&r->counts, s, d, opts->rules, r->profile, &r->correlated, err);
 }

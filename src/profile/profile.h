@@ -17,17 +17,20 @@ typedef struct profile_opts {
     profile_mode mode;
     profile_choice inference; /* default: wherever it helps, see doc/inference.md */
     profile_choice probes;    /* default: if the image has pseudo probes */
-    unsigned ip_kinds;        /* bits of samples_ip_kind; 0: the kind that tells most about time or
-                                 work among those there are */
-    infer_observer *observe;  /* of blocks; may be NULL */
+    correlate_rules rules;
+    unsigned ip_kinds;       /* bits of samples_ip_kind; 0: the kind that tells most about time or
+                                work among those there are */
+    bool keep_measured;      /* for quality_measure */
+    infer_observer *observe; /* of blocks; may be NULL */
     void *observe_ctx;
 } profile_opts;
 
 typedef struct profile_result {
     profile_mode mode; /* never PROFILE_AUTO */
     bool is_inferred, is_by_probes;
-    unsigned ip_kinds;      /* that were used */
-    address_profile counts; /* owned */
+    unsigned ip_kinds;        /* that were used */
+    address_profile counts;   /* owned */
+    address_profile measured; /* owned; with keep_measured, what the counts were inferred from */
     address_tally addresses;
     infer_tally inferred;
     correlate_tally correlated;

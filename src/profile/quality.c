@@ -2,14 +2,8 @@
 #include <profile/quality.h>
 
 #include <stdlib.h>
-#include <string.h>
 
 #include <base/fail.h>
-
-static double share(uint64_t part, uint64_t whole)
-{
-    return whole ? (double)part / (double)whole : 0;
-}
 
 /* ------------------------------------------------------------------ density */
 
@@ -56,7 +50,7 @@ static spgo_code measure_density(const sampleprof *profile, double *density, spg
         if (places == 0)
             continue;
         total += hits;
-        all[n++] = (function_density){share(hits, places), hits};
+        all[n++] = (function_density){quality_share(hits, places), hits};
     }
     if (n > 0)
         qsort(all, n, sizeof *all, densest_first);
@@ -74,56 +68,37 @@ static spgo_code measure_density(const sampleprof *profile, double *density, spg
 static spgo_code measure_blocks(const profile_result *r, symbols *s, code_decoder *d,
                                 infer_tally *tally, spgo_error *err)
 {
-    const address_profile *from = &r->counts;
     if (r->is_inferred) {
         *tally = r->inferred;
         return SPGO_OK;
     }
-    address_profile copy = {.range_count = from->range_count, .branch_count = from->branch_count};
-    copy.ranges = malloc((copy.range_count + 1) * sizeof *copy.ranges);
-    copy.branches = malloc((copy.branch_count + 1) * sizeof *copy.branches);
-    spgo_code code = SPGO_NOMEM;
-    if (copy.ranges && copy.branches) {
-        if (copy.range_count)
-            memcpy(copy.ranges, from->ranges, copy.range_count * sizeof *copy.ranges);
-        if (copy.branch_count)
-            memcpy(copy.branches, from->branches, copy.branch_count * sizeof *copy.branches);
-        *tally = (infer_tally){0};
-        code = infer_repair(&copy, s, d, tally, NULL, NULL, err);
-        tally->blocks_after = tally->blocks_measured;
-        tally->flow_gap_after = tally->flow_gap_before;
-    } else {
-        (void)spgo_fail_nomem(err, "quality", copy.range_count * sizeof *copy.ranges);
-    }
+    address_profile copy;
+    SPGO_TRY(address_profile_copy(&r->counts, &copy, err));
+    *tally = (infer_tally){0};
+    spgo_code code = infer_repair(&copy, s, d, tally, NULL, NULL, err);
+    tally->blocks_after = tally->blocks_measured;
+    tally->flow_gap_after = tally->flow_gap_before;
     address_profile_free(&copy);
     return code;
 }
 
-static bool fits_code(code_decoder *d, const address_branch *b)
+/* As llvm-profgen has it, of what was sampled: inference adds counts that no sample told of. Folded
+ * files have none for code, so that only inference tells. */
+static spgo_code measure_samples(const profile_result *r, symbols *s, code_decoder *d,
+                                 double *density, spgo_error *err)
 {
-    code_instruction in = code_decode(d, b->from_rva);
-    return code_is_transfer(in.kind) &&
-           (!in.has_target || b->to_rva == SPGO_SPT_OUTSIDE || in.target_rva == b->to_rva);
-}
-
-static uint64_t count_stale(const address_profile *profile, symbols *s, code_decoder *d)
-{
-    const symbol_procedure *current = NULL;
-    uint64_t stale = 0, hits = 0, misfits = 0;
-    for (size_t i = 0; i < profile->branch_count; i++) {
-        const address_branch *b = &profile->branches[i];
-        if (b->from_rva == SPGO_SPT_OUTSIDE)
-            continue;
-        const symbol_procedure *p = symbols_procedure_at(s, b->from_rva);
-        if (p != current) {
-            stale += misfits > hits / 2;
-            current = p;
-            hits = misfits = 0;
-        }
-        hits += b->count;
-        misfits += fits_code(d, b) ? 0 : b->count;
-    }
-    return stale + (misfits > hits / 2);
+    const address_profile *sampled = r->measured.range_count > 0 ? &r->measured : &r->counts;
+    correlate_tally tally = {0};
+    sampleprof *profile = sampleprof_new(0);
+    if (!profile)
+        return spgo_fail_nomem(err, "quality", 1);
+    spgo_code code = r->is_by_probes
+                         ? correlate_probes(sampled, s, d, CORRELATE_PROFGEN, profile, &tally, err)
+                         : correlate_lines(sampled, s, d, CORRELATE_PROFGEN, profile, &tally, err);
+    if (code == SPGO_OK)
+        code = measure_density(profile, density, err);
+    sampleprof_free(profile);
+    return code;
 }
 
 spgo_code quality_measure(const profile_result *r, symbols *s, code_decoder *d, quality *q,
@@ -132,7 +107,7 @@ spgo_code quality_measure(const profile_result *r, symbols *s, code_decoder *d, 
     const address_tally *t = &r->addresses;
     infer_tally blocks;
     *q = (quality){0};
-    SPGO_TRY(measure_density(r->profile, &q->density, err));
+    SPGO_TRY(measure_samples(r, s, d, &q->density, err));
     SPGO_TRY(measure_blocks(r, s, d, &blocks, err));
     if (q->density > 0 && q->density < QUALITY_DENSITY_THRESHOLD)
         q->more_samples_wanted = QUALITY_DENSITY_THRESHOLD / q->density;
@@ -141,9 +116,10 @@ spgo_code quality_measure(const profile_result *r, symbols *s, code_decoder *d, 
     q->blocks_after = blocks.blocks_after;
     q->flow_gap_before = blocks.flow_gap_before;
     q->flow_gap_after = blocks.flow_gap_after;
-    q->bogus_share = share(t->bogus_range_hits, t->range_hits);
-    q->unmapped_share = share(t->no_code_range_hits, t->range_hits);
-    q->mismatched_share = share(t->source_mismatch_hits + t->target_mismatch_hits, t->branch_hits);
-    q->stale_procedures = count_stale(&r->counts, s, d);
+    q->bogus_share = quality_share(t->bogus_range_hits, t->range_hits);
+    q->unmapped_share = quality_share(t->no_code_range_hits, t->range_hits);
+    q->mismatched_share =
+        quality_share(t->source_mismatch_hits + t->target_mismatch_hits, t->branch_hits);
+    q->stale_procedures = t->stale_procedures;
     return SPGO_OK;
 }

@@ -22,6 +22,11 @@ typedef struct quality {
                                   build */
 } quality;
 
+static inline double quality_share(uint64_t part, uint64_t whole)
+{
+    return whole ? (double)part / (double)whole : 0;
+}
+
 /* Of a result that is correlated. */
 spgo_code quality_measure(const profile_result *r, symbols *s, code_decoder *d, quality *q,
                           spgo_error *err);

@@ -5,6 +5,7 @@
 
 #include <base/fail.h>
 #include <base/guid.h>
+#include <base/hash.h>
 #include <base/reader.h>
 #include <base/text.h>
 
@@ -16,12 +17,11 @@ void samples_free(samples *s)
         samples_program *p = &s->programs[i];
         counts_free(&p->arcs);
         counts_free(&p->ranges);
-        counts_free(&p->calls);
-        counts_free(&p->leaves);
         for (size_t k = 0; k < SAMPLES_IP_KINDS; k++)
             counts_free(&p->ips[k]);
     }
     free(s->programs);
+    free(s->slots);
     intern_free(&s->names);
     *s = (samples){0};
 }
@@ -33,20 +33,64 @@ bool samples_is_program(const samples_program *p, const spgo_spt_program *q)
     return image_id_equal(&p->id, &q->id) && text_equal_nocase(p->name, q->name);
 }
 
+static uint64_t hash_program(const samples *s, const spgo_image_id *id, spgo_str name)
+{
+    uint64_t h = text_hash(hash_seed(s), id->guid.bytes, sizeof id->guid.bytes);
+    h = text_hash(h, &id->age, sizeof id->age);
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.ptr[i];
+        c = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+        h = hash_u64(h, (unsigned char)c);
+    }
+    return h;
+}
+
+/* Room for one program more, and for its slot: the table stays at most half full. */
+static bool make_room(samples *s)
+{
+    if (s->program_count == s->program_capacity) {
+        size_t capacity = s->program_capacity ? 2 * s->program_capacity : 4;
+        samples_program *grown = realloc(s->programs, capacity * sizeof *grown);
+        if (!grown)
+            return false;
+        s->programs = grown;
+        s->program_capacity = capacity;
+    }
+    if (2 * (s->program_count + 1) <= s->slot_count)
+        return true;
+    size_t count = s->slot_count ? 2 * s->slot_count : 16;
+    uint32_t *slots = calloc(count, sizeof *slots);
+    if (!slots)
+        return false;
+    for (size_t i = 0; i < s->program_count; i++) {
+        size_t at = hash_program(s, &s->programs[i].id, s->programs[i].name) & (count - 1);
+        while (slots[at])
+            at = (at + 1) & (count - 1);
+        slots[at] = (uint32_t)i + 1;
+    }
+    free(s->slots);
+    s->slots = slots;
+    s->slot_count = count;
+    return true;
+}
+
 /* The index of a file's program among ours, added if it is new; SIZE_MAX without memory. */
 static size_t find_program(samples *s, const spgo_spt_program *wanted)
 {
-    for (size_t i = 0; i < s->program_count; i++) {
-        if (samples_is_program(&s->programs[i], wanted))
-            return i;
-    }
-    samples_program *grown = realloc(s->programs, (s->program_count + 1) * sizeof *grown);
-    if (!grown)
+    if (!make_room(s))
         return SIZE_MAX;
-    s->programs = grown;
-    grown[s->program_count] =
+    const size_t mask = s->slot_count - 1;
+    size_t at = hash_program(s, &wanted->id, wanted->name) & mask;
+    for (; s->slots[at]; at = (at + 1) & mask) {
+        if (samples_is_program(&s->programs[s->slots[at] - 1], wanted))
+            return s->slots[at] - 1;
+    }
+    s->programs[s->program_count] =
         (samples_program){.id = wanted->id, .name = intern_add(&s->names, wanted->name)};
-    return s->names.failed ? SIZE_MAX : s->program_count++;
+    if (s->names.failed)
+        return SIZE_MAX;
+    s->slots[at] = (uint32_t)s->program_count + 1;
+    return s->program_count++;
 }
 
 /* ------------------------------------------------------------------ records */
@@ -102,13 +146,12 @@ static void add_ips(samples *s, samples_program *p, const spgo_spt_record *r, ui
     add_saturating(s, &p->ip_hits[kind], r->entry_count, hits);
 }
 
-static void add_stack(samples_program *p, const spgo_spt_record *r, uint64_t hits)
+static void add_stack(samples *s, samples_program *p, const spgo_spt_record *r, uint64_t hits)
 {
-    uint64_t calls[SPGO_SPT_ENTRIES_MAX], leaf = load_u32(r->entries);
-    for (size_t i = 0; i + 1 < r->entry_count; i++)
-        calls[i] = samples_pair(load_u32(r->entries + 4 * i + 4), load_u32(r->entries + 4 * i));
-    counts_add(&p->leaves, &leaf, 1, hits);
-    counts_add(&p->calls, calls, r->entry_count - 1u, hits);
+    const unsigned kind = samples_ip_kind(r->opcode);
+    const uint64_t leaf = load_u32(r->entries);
+    counts_add(&p->ips[kind], &leaf, 1, hits);
+    add_saturating(s, &p->ip_hits[kind], 1, hits);
 }
 
 static spgo_code add_record(adding *a, const spgo_spt_record *r, spgo_error *err)
@@ -131,7 +174,7 @@ static spgo_code add_record(adding *a, const spgo_spt_record *r, spgo_error *err
         add_ips(a->s, p, r, hits);
         break;
     case SPGO_SPT_KIND_CALLSTACK:
-        add_stack(p, r, hits);
+        add_stack(a->s, p, r, hits);
         break;
     case SPGO_SPT_KIND_NONE:
         break;
@@ -173,9 +216,9 @@ static spgo_code check_tables(samples *s, spgo_error *err)
     bool failed = false;
     for (size_t i = 0; i < s->program_count; i++) {
         const samples_program *p = &s->programs[i];
-        const counts *tables[4 + SAMPLES_IP_KINDS] = {&p->arcs, &p->ranges, &p->calls, &p->leaves};
+        const counts *tables[2 + SAMPLES_IP_KINDS] = {&p->arcs, &p->ranges};
         for (size_t k = 0; k < SAMPLES_IP_KINDS; k++)
-            tables[4 + k] = &p->ips[k];
+            tables[2 + k] = &p->ips[k];
         for (size_t k = 0; k < sizeof tables / sizeof tables[0]; k++) {
             failed = failed || tables[k]->failed;
             s->saturated = s->saturated || tables[k]->saturated;

@@ -17,12 +17,14 @@ static inline uint64_t samples_pair(uint32_t first, uint32_t second)
     return (uint64_t)first << 32 | second;
 }
 
-enum { SAMPLES_IP_KINDS = 6 }; /* opcodes 0x01 to 0x05, then 0x41 */
+enum { SAMPLES_IP_KINDS = 7 }; /* opcodes 0x01 to 0x05, then 0x41 and 0x42 */
 
-/* The index into samples_program.ips; opcode must be of kind SPGO_SPT_KIND_IP. */
+/* The index into samples_program.ips; opcode must be of kind SPGO_SPT_KIND_IP or _CALLSTACK: of a
+ * stack its first frame counts, which is where it was taken. */
 static inline unsigned samples_ip_kind(uint8_t opcode)
 {
-    return opcode == SPGO_SPT_ETW_INSTR ? 5 : (unsigned)(opcode - 1);
+    return opcode >= SPGO_SPT_ETW_INSTR ? 5u + (opcode - SPGO_SPT_ETW_INSTR)
+                                        : (unsigned)(opcode - 1);
 }
 
 typedef struct samples_program {
@@ -32,9 +34,6 @@ typedef struct samples_program {
     counts ranges; /* pair(start, end): from the target of the older to the source of the next newer
                       branch of a record; end is the branch instruction itself */
     counts ips[SAMPLES_IP_KINDS]; /* RVA */
-    counts calls;                 /* pair(caller's frame, callee's frame) of stacks: return address
-                                     and address reached */
-    counts leaves;                /* RVA: where the stacks were when they were taken */
     uint64_t lbr_records;         /* times their hits */
     uint64_t lbr_entries;
     uint64_t ip_hits[SAMPLES_IP_KINDS];
@@ -43,7 +42,9 @@ typedef struct samples_program {
 
 typedef struct samples {
     samples_program *programs; /* in order of first appearance */
-    size_t program_count;
+    size_t program_count, program_capacity;
+    uint32_t *slots; /* open addressing by id and name: a program's index + 1, 0 free */
+    size_t slot_count;
     intern names;
     bool saturated; /* some sum was cut at 2^64-1 */
 } samples;

@@ -178,27 +178,6 @@ typedef struct procedure_reader {
     bool no_memory;
 } procedure_reader;
 
-static int by_rva(const void *a, const void *b)
-{
-    const flow_extent *x = a, *y = b;
-    return x->begin_rva < y->begin_rva ? -1 : x->begin_rva > y->begin_rva;
-}
-
-/* Sorted, and those that touch or overlap made one. */
-static uint32_t join_pieces(flow_extent *pieces, size_t count)
-{
-    size_t kept = 0;
-    qsort(pieces, count, sizeof *pieces, by_rva);
-    for (size_t i = 0; i < count; i++) {
-        flow_extent *last = kept > 0 ? &pieces[kept - 1] : NULL;
-        if (!last || pieces[i].begin_rva > last->end_rva)
-            pieces[kept++] = pieces[i];
-        else if (pieces[i].end_rva > last->end_rva)
-            last->end_rva = pieces[i].end_rva;
-    }
-    return (uint32_t)kept;
-}
-
 /* DW_AT_entry_pc or DW_AT_low_pc; a function of several ranges is entered at the first of them,
  * which is not always the lowest. */
 static uint32_t entry_of(const dbg_file *f, Dwarf_Die *die)
@@ -236,12 +215,13 @@ static void add_procedure(procedure_reader *p, Dwarf_Die *die)
         return;
     }
     memcpy(pieces, f->extents, f->extent_count * sizeof *pieces);
+    const size_t piece_count = symbol_join_extents(pieces, f->extent_count);
     const symbol_procedure made = {.entry_rva = entry_rva,
                                    .name = function->linkage_name.len > 0 ? function->linkage_name
                                                                           : function->name,
                                    .function = function,
                                    .pieces = pieces,
-                                   .piece_count = join_pieces(pieces, f->extent_count),
+                                   .piece_count = (uint32_t)piece_count,
                                    .flags = never_returns(die) ? SYMBOL_NO_RETURN : 0,
                                    .thunk_target_rva = UINT32_MAX};
     p->no_memory |= !symbol_found_add(p->out, &made);
@@ -286,6 +266,7 @@ static void close_file(void *self)
     free(f->units);
     free(f->ranges);
     free(f->extents);
+    bytes_free(&f->joined);
     free(f);
 }
 

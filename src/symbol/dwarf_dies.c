@@ -92,7 +92,8 @@ static bool has_sane_abbreviations(dbg_file *f, Dwarf_Die *root)
     size_t length, count;
     if (!dwarf_cu_die(root->cu, &unit_die, NULL, &table_off, NULL, NULL, NULL, NULL))
         return false;
-    if (table_off == f->checked_abbreviations)
+    const Dwarf *file = dwarf_cu_getdwarf(root->cu); /* that of a .dwo file has its own tables */
+    if (file == f->checked_file && table_off == f->checked_abbreviations)
         return true;
     while ((abbreviation = dwarf_getabbrev(&unit_die, off, &length)) &&
            abbreviation != DWARF_END_ABBREV) {
@@ -102,6 +103,7 @@ static bool has_sane_abbreviations(dbg_file *f, Dwarf_Die *root)
         f->abbreviation_bytes_left -= length;
         off += length;
     }
+    f->checked_file = file;
     f->checked_abbreviations = table_off;
     return true;
 }

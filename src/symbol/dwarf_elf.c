@@ -220,7 +220,6 @@ spgo_code dbg_elf_open(dbg_file *f, spgo_error *err)
     f->addr_section = debug_section(f, "addr");
     f->line_bytes_left = 64 * 1024 + 8 * (uint64_t)f->line_sections.line.len;
     f->abbreviation_bytes_left = 1024 * 1024 + 16 * (uint64_t)file.len;
-    f->checked_abbreviations = UINT64_MAX;
     f->ranges_left = 1024 * 1024 + 4 * (uint64_t)file.len;
     f->texts.left_bytes = 16 * 1024 * 1024 + 64 * (uint64_t)file.len;
     return SPGO_OK;

@@ -35,20 +35,18 @@ static bool table_grow(dbg_table *t)
     return true;
 }
 
-typedef bool (*is_same)(const void *kept, const void *wanted);
-
-/* The slot of what is wanted, or a free one for it; SIZE_MAX without memory. */
-static size_t table_find(dbg_table *t, uint64_t hash, const void *wanted, is_same same)
+size_t dbg_table_find(dbg_table *t, uint64_t hash, const void *wanted,
+                      bool (*is_same)(const void *kept, const void *wanted))
 {
     if (2 * t->used >= t->slot_count && !table_grow(t))
         return SIZE_MAX;
     size_t at = hash & (t->slot_count - 1);
-    while (t->slots[at] && !(t->hashes[at] == hash && same(t->slots[at], wanted)))
+    while (t->slots[at] && !(t->hashes[at] == hash && is_same(t->slots[at], wanted)))
         at = (at + 1) & (t->slot_count - 1);
     return at;
 }
 
-static const void *table_put(dbg_table *t, size_t at, uint64_t hash, const void *made)
+const void *dbg_table_put(dbg_table *t, size_t at, uint64_t hash, const void *made)
 {
     if (!made)
         return NULL;
@@ -60,14 +58,14 @@ static const void *table_put(dbg_table *t, size_t at, uint64_t hash, const void 
 
 void dbg_tables_free(dbg_file *f)
 {
-    dbg_table *tables[] = {&f->known, &f->functions, &f->frames};
+    dbg_table *tables[] = {&f->known, &f->functions, &f->frames, &f->scopes};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         free(tables[i]->slots);
         free(tables[i]->hashes);
     }
 }
 
-static uint64_t hash_pointer(uint64_t seed, const void *p)
+uint64_t dbg_hash_pointer(uint64_t seed, const void *p)
 {
     return hash_u64(seed, (uint64_t)(uintptr_t)p);
 }
@@ -84,11 +82,11 @@ static bool frames_are_equal(const void *kept, const void *wanted)
 
 const symbol_frame *dbg_frame(dbg_file *f, const symbol_frame *content)
 {
-    uint64_t hash = hash_pointer(f->seed, content->function);
-    hash = hash_pointer(hash, content->file.ptr);
-    hash = hash_pointer(hash, content->caller);
+    uint64_t hash = dbg_hash_pointer(f->seed, content->function);
+    hash = dbg_hash_pointer(hash, content->file.ptr);
+    hash = dbg_hash_pointer(hash, content->caller);
     hash = hash_u64(hash, (uint64_t)content->line << 32 | content->discriminator);
-    size_t at = table_find(&f->frames, hash, content, frames_are_equal);
+    size_t at = dbg_table_find(&f->frames, hash, content, frames_are_equal);
     if (at == SIZE_MAX)
         return NULL;
     if (f->frames.slots[at])
@@ -96,7 +94,7 @@ const symbol_frame *dbg_frame(dbg_file *f, const symbol_frame *content)
     symbol_frame *made = arena_push(f->image->mem, 1, sizeof *made);
     if (made)
         *made = *content;
-    return table_put(&f->frames, at, hash, made);
+    return dbg_table_put(&f->frames, at, hash, made);
 }
 
 /* ------------------------------------------------------------------ functions */
@@ -110,11 +108,11 @@ static bool functions_are_equal(const void *kept, const void *wanted)
 
 static const symbol_function *intern_function(dbg_file *f, const symbol_function *content)
 {
-    uint64_t hash = hash_pointer(f->seed, content->name.ptr);
-    hash = hash_pointer(hash, content->linkage_name.ptr);
-    hash = hash_pointer(hash, content->file.ptr);
+    uint64_t hash = dbg_hash_pointer(f->seed, content->name.ptr);
+    hash = dbg_hash_pointer(hash, content->linkage_name.ptr);
+    hash = dbg_hash_pointer(hash, content->file.ptr);
     hash = hash_u64(hash, content->line);
-    size_t at = table_find(&f->functions, hash, content, functions_are_equal);
+    size_t at = dbg_table_find(&f->functions, hash, content, functions_are_equal);
     if (at == SIZE_MAX)
         return NULL;
     if (f->functions.slots[at])
@@ -122,7 +120,7 @@ static const symbol_function *intern_function(dbg_file *f, const symbol_function
     symbol_function *made = arena_push(f->image->mem, 1, sizeof *made);
     if (made)
         *made = *content;
-    return table_put(&f->functions, at, hash, made);
+    return dbg_table_put(&f->functions, at, hash, made);
 }
 
 static spgo_str text_of(dbg_file *f, Dwarf_Attribute *a)
@@ -173,7 +171,11 @@ static symbol_function describe(dbg_file *f, dbg_unit *unit, Dwarf_Die *die)
     if (!linkage)
         linkage = dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &a);
     symbol_function made = {.linkage_name = text_of(f, linkage)};
-    made.name = text_of(f, dwarf_attr_integrate(die, DW_AT_name, &a));
+    const spgo_str plain = text_of(f, dwarf_attr_integrate(die, DW_AT_name, &a));
+    made.name = dbg_qualified_name(f, die, plain);
+    /* One of C linkage, whatever it is in; or a local one, of which gcc does not tell. */
+    if (made.linkage_name.len == 0 && made.name.ptr != plain.ptr)
+        made.linkage_name = plain;
     made.file = declared_file(f, unit, die);
     if (dwarf_attr_integrate(die, DW_AT_decl_line, &a) && dwarf_formudata(&a, &line) == 0 &&
         line <= UINT32_MAX)
@@ -196,8 +198,8 @@ static bool places_are_equal(const void *kept, const void *wanted)
 const symbol_function *dbg_function(dbg_file *f, dbg_unit *unit, Dwarf_Die *die)
 {
     known_die wanted = {.place = die->addr};
-    const uint64_t hash = hash_pointer(f->seed, die->addr);
-    size_t at = table_find(&f->known, hash, &wanted, places_are_equal);
+    const uint64_t hash = dbg_hash_pointer(f->seed, die->addr);
+    size_t at = dbg_table_find(&f->known, hash, &wanted, places_are_equal);
     if (at == SIZE_MAX)
         return NULL;
     if (f->known.slots[at])
@@ -207,7 +209,7 @@ const symbol_function *dbg_function(dbg_file *f, dbg_unit *unit, Dwarf_Die *die)
     known_die *made = wanted.function ? arena_push(f->image->mem, 1, sizeof *made) : NULL;
     if (made)
         *made = wanted;
-    return table_put(&f->known, at, hash, made) ? wanted.function : NULL;
+    return dbg_table_put(&f->known, at, hash, made) ? wanted.function : NULL;
 }
 
 #else

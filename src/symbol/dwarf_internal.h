@@ -58,12 +58,15 @@ typedef struct dbg_file {
     dbg_table known;     /* by DIE: what function it is */
     dbg_table functions; /* by content */
     dbg_table frames;
+    dbg_table scopes; /* by unit: dwarf_scopes.c */
+    bytes joined;     /* a qualified name that is being made */
 
     flow_extent *extents; /* of the DIE that was asked for last */
     size_t extent_count, extent_capacity;
     /* Work that damaged input could make endless is bounded by what an honest file needs. */
     uint64_t ranges_left, line_bytes_left, abbreviation_bytes_left;
-    uint64_t checked_abbreviations; /* the table that was looked through last */
+    const Dwarf *checked_file; /* the table that was looked through last */
+    uint64_t checked_abbreviations;
     bool no_memory;
     diag *findings; /* of the call that is under way */
 } dbg_file;
@@ -100,6 +103,17 @@ void dbg_extents(dbg_file *f, const dbg_unit *unit, Dwarf_Die *die);
 const symbol_function *dbg_function(dbg_file *f, dbg_unit *unit, Dwarf_Die *die);
 const symbol_frame *dbg_frame(dbg_file *f, const symbol_frame *content);
 void dbg_tables_free(dbg_file *f);
+
+/* The slot of what is wanted, or a free one for it; SIZE_MAX without memory. */
+size_t dbg_table_find(dbg_table *t, uint64_t hash, const void *wanted,
+                      bool (*is_same)(const void *kept, const void *wanted));
+/* Fills a free slot, and returns what it was filled with. */
+const void *dbg_table_put(dbg_table *t, size_t at, uint64_t hash, const void *made);
+uint64_t dbg_hash_pointer(uint64_t seed, const void *p);
+
+/* dwarf_scopes.c: the name behind those of the namespaces and classes that the function is in; as
+ * it is if there are none. */
+spgo_str dbg_qualified_name(dbg_file *f, Dwarf_Die *die, spgo_str name);
 
 /* dbg_unit.c */
 spgo_code dbg_unit_read(dbg_file *f, dbg_unit *unit, symbol_unit *out, arena *mem, diag *d,

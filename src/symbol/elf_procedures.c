@@ -316,18 +316,24 @@ static bool is_jump_table(spgo_str name)
            (name.len == 5 && memcmp(name.ptr, ".iplt", 5) == 0);
 }
 
-static spgo_code list_jump_tables(const symbol_image *image, extent_list *out, spgo_error *err)
+static spgo_code list_sections(const symbol_image *image, extent_list *all, extent_list *tables,
+                               spgo_error *err)
 {
     elf_sections sections;
     if (elf_sections_open(image->bytes, &sections, NULL) != SPGO_OK)
         return SPGO_OK;
     for (size_t i = 0; i < sections.count; i++) {
         const elf_section s = elf_section_at(&sections, i);
-        if (is_jump_table(s.name) && !add_extent(image, s.addr, s.size_bytes, out))
-            return spgo_fail_nomem(err, where, 2 * out->capacity * sizeof *out->rows);
+        if (!(s.flags & ELF_SECTION_EXECUTE) || s.size_bytes == 0)
+            continue;
+        if (!add_extent(image, s.addr, s.size_bytes, all) ||
+            (is_jump_table(s.name) && !add_extent(image, s.addr, s.size_bytes, tables)))
+            return spgo_fail_nomem(err, where, sections.count * sizeof *all->rows);
     }
-    if (out->count > 0)
-        qsort(out->rows, out->count, sizeof *out->rows, by_begin);
+    if (all->count > 0)
+        qsort(all->rows, all->count, sizeof *all->rows, by_begin);
+    if (tables->count > 0)
+        qsort(tables->rows, tables->count, sizeof *tables->rows, by_begin);
     return SPGO_OK;
 }
 
@@ -371,12 +377,15 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Where the size is not told: up to the end of the unwind entry that holds the place, or to the
- * next name or entry, or to the end of the segment. */
+ * next name or entry, or to the end of the section or segment. */
 static uint32_t guess_end(const symbol_image *image, const place_list *places, size_t index,
-                          const extent_list *extents)
+                          const extent_list *extents, const extent_list *sections)
 {
     const uint32_t rva = places->rows[index].rva;
     uint64_t end_rva = (uint64_t)rva + code_bytes_at(&image->code, rva).len;
+    const flow_extent *section = extent_before(sections, rva);
+    if (section && section->end_rva > rva && section->end_rva < end_rva)
+        end_rva = section->end_rva;
     const flow_extent *e = extent_before(extents, rva);
     if (e && e->end_rva > rva && e->end_rva < end_rva)
         end_rva = e->end_rva;
@@ -412,9 +421,9 @@ typedef struct builder {
     const symbol_image *image;
     place_list places;
     extent_list extents;
-    extent_list jump_tables;
-    named_place **by_name; /* those that are no parts */
-    uint32_t *part_of;     /* by place: 1 + the index of its cold part; 0: none */
+    extent_list sections, jump_tables; /* of code */
+    named_place **by_name;             /* those that are no parts */
+    uint32_t *part_of;                 /* by place: 1 + the index of its cold part; 0: none */
     symbol_found *out;
 } builder;
 
@@ -474,7 +483,7 @@ static bool add_named(builder *b)
         pieces[0] = (flow_extent){p->rva, p->rva + p->size_bytes};
         if (p->size_bytes == 0) {
             flags = SYMBOL_SIZE_GUESSED;
-            pieces[0].end_rva = guess_end(b->image, &b->places, i, &b->extents);
+            pieces[0].end_rva = guess_end(b->image, &b->places, i, &b->extents, &b->sections);
         }
         if (b->part_of[i]) {
             const named_place *part = &b->places.rows[b->part_of[i] - 1];
@@ -526,7 +535,7 @@ spgo_code symbol_elf_procedures(const symbol_image *image, symbol_found *out, di
     if (code == SPGO_OK)
         code = read_eh_frame(image, &b.extents, d, err);
     if (code == SPGO_OK)
-        code = list_jump_tables(image, &b.jump_tables, err);
+        code = list_sections(image, &b.sections, &b.jump_tables, err);
     if (code == SPGO_OK && b.places.count > 0)
         qsort(b.places.rows, b.places.count, sizeof *b.places.rows, by_place);
     if (code == SPGO_OK && !(find_parts(&b) && add_named(&b) && add_nameless(&b)))
@@ -536,6 +545,7 @@ spgo_code symbol_elf_procedures(const symbol_image *image, symbol_found *out, di
                          "the image has neither symbols of functions nor .eh_frame");
     free(b.places.rows);
     free(b.extents.rows);
+    free(b.sections.rows);
     free(b.jump_tables.rows);
     free(b.by_name);
     free(b.part_of);

@@ -89,12 +89,59 @@ static spgo_code check_image(const search *s, spgo_span bytes, spgo_error *err)
                      "of another build: it is %s, wanted is %s", is, should);
 }
 
-static spgo_code open_given_image(search *s, const char *path, located *out, spgo_error *err)
+/* A PDB that is of any use. */
+static bool read_pdb_id(spgo_span bytes, spgo_image_id *id)
 {
-    out->path = arena_copy_text(s->mem, path, strlen(path));
-    if (!out->path)
-        return spgo_fail_nomem(err, where, strlen(path));
+    pdb *p;
+    if (pdb_sniff(bytes) != PDB_MSF7 || pdb_open(bytes, NULL, &p, NULL, NULL) != SPGO_OK)
+        return false;
+    *id = pdb_get_info(p)->id;
+    pdb_close(p);
+    return true;
+}
+
+/* The image of a PDB: linkers call them alike. */
+static spgo_code locate_image_of_pdb(search *s, const symbols_opts *opts, const char *pdb_path,
+                                     const spgo_image_id *id, located *out, spgo_error *err)
+{
+    static const char *const extensions[] = {".exe", ".dll", ".sys", ""};
+    const spgo_str stem = without_extension(text_base_name(text_str(pdb_path)));
+    const char *beside = folder_of(s, pdb_path);
+    bool found = false;
+    s->image_path = pdb_path;
+    if (!s->wanted)
+        s->wanted = id;
+    for (size_t i = 0; beside && !found && i <= opts->dir_count; i++) {
+        const char *dir = i == 0 ? beside : opts->dirs[i - 1];
+        search_place(s, dir);
+        for (size_t k = 0; !found && k < sizeof extensions / sizeof *extensions; k++)
+            found = search_try(s, search_child(s, dir, with_extension(s, stem, extensions[k])));
+    }
+    char text[ID_TEXT_SIZE], what[ID_TEXT_SIZE + 96];
+    id_text(text, id);
+    (void)snprintf(what, sizeof what, "the file is a PDB, and its image (%.*s.exe or so, %s)",
+                   (int)(stem.len < 48 ? stem.len : 48), stem.len ? stem.ptr : "", text);
+    SPGO_TRY(
+        search_end(s, out, what, "give the image (exe, dll, sys), and the PDB as debug file", err));
+    out->pdb_path = pdb_path;
+    return SPGO_OK;
+}
+
+static spgo_code open_given_image(search *s, const symbols_opts *opts, located *out,
+                                  spgo_error *err)
+{
+    const char *path = arena_copy_text(s->mem, opts->image_path, strlen(opts->image_path));
+    if (!path)
+        return spgo_fail_nomem(err, where, strlen(opts->image_path));
+    out->path = path;
     SPGO_TRY(os_input_open(path, &out->file, err));
+    spgo_image_id id;
+    const bool has_folder = strcmp(path, "-") != 0;
+    if (has_folder && read_pdb_id(os_input_bytes(out->file), &id)) {
+        os_input_close(out->file);
+        *out = (located){0};
+        return locate_image_of_pdb(s, opts, path, &id, out, err);
+    }
     spgo_error why;
     spgo_code code = check_image(s, os_input_bytes(out->file), &why);
     if (code == SPGO_OK)
@@ -173,7 +220,7 @@ spgo_code locate_image(const symbols_opts *opts, arena *mem, located *out, diag 
                 .wanted = opts->wanted};
     *out = (located){0};
     if (opts->image_path)
-        return open_given_image(&s, opts->image_path, out, err);
+        return open_given_image(&s, opts, out, err);
     spgo_str name = text_base_name(text_str(opts->name));
     bool has_id = opts->wanted && !guid_is_null(&opts->wanted->guid);
     for (size_t i = 0; i < opts->dir_count; i++)

@@ -10,10 +10,12 @@
 typedef struct located {
     os_input *file; /* NULL: none */
     const char *path;
+    const char *pdb_path; /* of an image: its PDB, which was named instead; or NULL */
 } located;
 
 /*
- * By opts->image_path, or else opts->name in opts->dirs. SPGO_NOT_FOUND: the sentence says where
+ * By opts->image_path, or else opts->name in opts->dirs. A path of a PDB stands for the image that
+ * the linker has put beside it. SPGO_NOT_FOUND: the sentence says where
  * was looked. SPGO_MISMATCH: there are only other builds. Paths are allocated from mem.
  */
 spgo_code locate_image(const symbols_opts *opts, arena *mem, located *out, diag *d,

@@ -141,6 +141,7 @@ spgo_code symbol_pdb_open(const symbol_image *image, const symbols_opts *opts, s
                           diag *d, spgo_error *err)
 {
     static const char where[] = "symbol.pdb";
+    enum { BUDGET_BASE = 1 << 20 };
     pdb_container kind = pdb_sniff(image->debug);
     if (kind == PDB_NOT || kind == PDB_IMAGE)
         return spgo_fail(err, SPGO_NOT_FOUND, where, SPGO_NO_OFFSET, "there is no PDB");
@@ -148,6 +149,9 @@ spgo_code symbol_pdb_open(const symbol_image *image, const symbols_opts *opts, s
     if (!b)
         return spgo_fail_nomem(err, where, sizeof *b);
     b->image = image;
+    b->left = (pdb_budget){.compared_bytes = 64 * (BUDGET_BASE + (uint64_t)image->debug.len),
+                           .visits = 16 * (BUDGET_BASE + (uint64_t)image->debug.len),
+                           .frames = BUDGET_BASE + image->debug.len / 2};
     spgo_code code = pdb_open(image->debug, NULL, &b->file, d, err);
     if (code == SPGO_OK)
         code = pdb_ids_new(b->file, NULL, &b->ids, err);

@@ -51,6 +51,13 @@ typedef struct pdb_inlinee_map {
     size_t slot_count, used;
 } pdb_inlinee_map;
 
+/* Work and memory that a hostile file could ask for with few bytes: what is left of several times
+ * of what an honest one of its size takes. */
+typedef struct pdb_budget {
+    uint64_t compared_bytes; /* of names of publics */
+    uint64_t visits, frames; /* of cells, and for them: see pdb_runs.c */
+} pdb_budget;
+
 typedef struct pdb_backend {
     const symbol_image *image;
     pdb *file;
@@ -67,6 +74,7 @@ typedef struct pdb_backend {
     uint32_t *labels, *no_return; /* likewise, sorted */
     size_t table_count, label_count, no_return_count;
     size_t table_capacity, label_capacity, no_return_capacity;
+    pdb_budget left;
 } pdb_backend;
 
 /* Room for one more element in a malloc'd array: the array, which may have moved, or NULL without
@@ -133,7 +141,7 @@ typedef struct pdb_named_place {
 } pdb_named_place;
 
 /* Which of the publics at the place is the function's own; NULL: none. */
-const pdb_public *pdb_public_of(const pdb_publics *publics, const pdb_named_place *place);
+const pdb_public *pdb_public_of(pdb_backend *b, const pdb_named_place *place);
 pdb_named_place pdb_place_of(const pdb_proc *proc);
 
 /* Keeps the index of a module's procedures. */

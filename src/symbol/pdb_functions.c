@@ -15,8 +15,12 @@
 enum {
     LANGUAGE_C = 0,
     CHECKSUM_SHA256 = 3,
-    CANDIDATES_MAX = 32, /* procedures of one name in other modules, for one inlinee */
-    FOLDED_MAX = 1024    /* publics of one address that are looked at for each procedure there */
+    CANDIDATES_MAX = 32,  /* procedures of one name in other modules, for one inlinee */
+    SAME_NAME_MAX = 4096, /* procedures of one name that are looked at for them */
+    FOLDED_MAX = 1024,    /* publics of one address that are looked at for each procedure there */
+    IDENTIFIER_MAX = 255,
+    COMPARE_COST = 32,    /* of a name of a public, besides its bytes */
+    FIRST_ROWS_MAX = 1024 /* rows that are looked at for the first one with a line */
 };
 
 static const spgo_str nothing = {"", 0};
@@ -61,7 +65,9 @@ static bool begins_with(spgo_str s, const char *start)
 
 static bool contains(spgo_str s, const char *part, size_t len)
 {
-    for (size_t i = 0; len > 0 && i + len <= s.len; i++)
+    if (len == 0 || len > IDENTIFIER_MAX)
+        return false;
+    for (size_t i = 0; i + len <= s.len; i++)
         if (s.ptr[i] == part[0] && memcmp(s.ptr + i, part, len) == 0)
             return true;
     return false;
@@ -207,15 +213,25 @@ pdb_named_place pdb_place_of(const pdb_proc *proc)
     return (pdb_named_place){proc->name, proc->off, proc->section, is_local};
 }
 
-const pdb_public *pdb_public_of(const pdb_publics *publics, const pdb_named_place *place)
+static bool may_compare(pdb_backend *b, spgo_str name)
 {
+    const uint64_t cost = name.len + COMPARE_COST;
+    if (b->left.compared_bytes < cost)
+        return false;
+    b->left.compared_bytes -= cost;
+    return true;
+}
+
+const pdb_public *pdb_public_of(pdb_backend *b, const pdb_named_place *place)
+{
+    const pdb_publics *publics = b->publics;
     const pdb_public *best = NULL;
     int best_fit = 0;
     split_name n = split(place->name);
     size_t first = pdb_public_from(publics, place->section, place->off), at = first;
     for (; at < publics->public_count && at - first < FOLDED_MAX; at++) {
         const pdb_public *p = &publics->publics[at];
-        if (p->section != place->section || p->off != place->off)
+        if (p->section != place->section || p->off != place->off || !may_compare(b, p->name))
             break;
         int f = fit(p->name, place->name, n);
         if (f > best_fit) {
@@ -277,7 +293,7 @@ symbol_function *pdb_function_of_proc(pdb_backend *b, const pdb_module *m, uint3
     if (!f)
         return NULL;
     pdb_named_place place = pdb_place_of(&m->procs[proc]);
-    const pdb_public *p = pdb_public_of(b->publics, &place);
+    const pdb_public *p = pdb_public_of(b, &place);
     f->name = kept_text(b, place.name);
     f->file = nothing;
     f->linkage_name = nothing;
@@ -409,7 +425,7 @@ static spgo_code try_candidate(pdb_backend *b, const pdb_proc_ref *ref, uint32_t
     if (!place || place->type != type)
         return SPGO_OK;
     pdb_named_place named = {ref->name, place->off, place->section, place->is_local};
-    *out = pdb_public_of(b->publics, &named);
+    *out = pdb_public_of(b, &named);
     return SPGO_OK;
 }
 
@@ -424,7 +440,8 @@ static spgo_code public_of_copy(pdb_backend *b, uint32_t module, const pdb_funct
     size_t first = hash_from(h, hash);
     for (int own = 1; own >= 0; own--) {
         size_t tried = 0;
-        for (size_t i = first; i < h->count && h->rows[i].hash == hash; i++) {
+        for (size_t i = first; i < h->count && i - first < SAME_NAME_MAX && h->rows[i].hash == hash;
+             i++) {
             const pdb_proc_ref *ref = &b->publics->proc_refs[h->rows[i].index];
             if ((ref->module == module) != own || !text_equal(ref->name, f->qualified))
                 continue;
@@ -597,7 +614,7 @@ static bool first_row(const pdb_module *m, const pdb_layout *l, uint32_t proc, u
     uint64_t key = pdb_key(p->section, p->off), end = key + p->length;
     if (l->set_of_proc[proc] != PDB_NONE) {
         const pdb_line_set *set = &m->line_sets[l->set_of_proc[proc]];
-        for (size_t i = 0; i < set->count; i++) {
+        for (size_t i = 0; i < set->count && i < FIRST_ROWS_MAX; i++) {
             const pdb_line *row = &m->lines[set->first + i];
             *file = row->file;
             *line = row->line;
@@ -613,7 +630,8 @@ static bool first_row(const pdb_module *m, const pdb_layout *l, uint32_t proc, u
         else
             high = mid;
     }
-    for (; low < l->span_count && l->spans[low].begin < end; low++) {
+    for (size_t i = 0; i < FIRST_ROWS_MAX && low < l->span_count && l->spans[low].begin < end;
+         i++, low++) {
         *file = l->spans[low].file;
         *line = l->spans[low].line;
         if (pdb_line_kind_of(*line) == PDB_LINE_REAL)

@@ -88,10 +88,10 @@ static void pair_sets(const pdb_module *m, const proc_at *order, size_t count,
     }
 }
 
-static spgo_str linker_name(const pdb_backend *b, const pdb_proc *proc)
+static spgo_str linker_name(pdb_backend *b, const pdb_proc *proc)
 {
     pdb_named_place place = pdb_place_of(proc);
-    const pdb_public *p = pdb_public_of(b->publics, &place);
+    const pdb_public *p = pdb_public_of(b, &place);
     return p ? p->name : proc->name;
 }
 
@@ -103,7 +103,7 @@ static bool sorts_before(spgo_str a, spgo_str b)
 }
 
 /* Leaves one procedure for each address; returns how many are left. */
-static size_t choose_procs(const pdb_backend *b, const pdb_module *m, proc_at *order, size_t count)
+static size_t choose_procs(pdb_backend *b, const pdb_module *m, proc_at *order, size_t count)
 {
     size_t kept = 0;
     for (size_t i = 0, end; i < count; i = end) {

@@ -83,32 +83,6 @@ static bool add_bytes(lister *s, uint16_t section, uint32_t off, uint32_t length
     return ok;
 }
 
-static int by_begin(const void *a, const void *b)
-{
-    const flow_extent *x = a, *y = b;
-    if (x->begin_rva != y->begin_rva)
-        return x->begin_rva < y->begin_rva ? -1 : 1;
-    return x->end_rva < y->end_rva ? -1 : x->end_rva > y->end_rva;
-}
-
-/* Sorted, and joined where they touch or overlap. */
-static void settle_pieces(lister *s)
-{
-    if (s->piece_count > 0)
-        qsort(s->pieces, s->piece_count, sizeof *s->pieces, by_begin);
-    size_t n = 0;
-    for (size_t i = 0; i < s->piece_count; i++) {
-        flow_extent e = s->pieces[i];
-        if (n > 0 && e.begin_rva <= s->pieces[n - 1].end_rva) {
-            if (e.end_rva > s->pieces[n - 1].end_rva)
-                s->pieces[n - 1].end_rva = e.end_rva;
-        } else {
-            s->pieces[n++] = e;
-        }
-    }
-    s->piece_count = n;
-}
-
 static bool holds(const lister *s, uint32_t rva)
 {
     for (size_t i = 0; i < s->piece_count; i++)
@@ -120,7 +94,7 @@ static bool holds(const lister *s, uint32_t rva)
 /* Adds p with the pieces gathered; nothing if its entry is in none of them. */
 static bool add_procedure(lister *s, symbol_procedure p)
 {
-    settle_pieces(s);
+    s->piece_count = symbol_join_extents(s->pieces, s->piece_count);
     if (!holds(s, p.entry_rva))
         return true;
     flow_extent *pieces = arena_push(s->mem, s->piece_count, sizeof *pieces);
@@ -140,7 +114,7 @@ static spgo_str kept_text(const lister *s, spgo_str text)
 /* The linker's name for what starts at a place. */
 static spgo_str take_name(lister *s, const pdb_named_place *place)
 {
-    const pdb_public *p = pdb_public_of(s->b->publics, place);
+    const pdb_public *p = pdb_public_of(s->b, place);
     if (!p)
         return kept_text(s, place->name);
     s->claimed[p - s->b->publics->publics] = true;
@@ -458,7 +432,8 @@ static bool add_guessed(lister *s, const pdb_public *p, size_t cover)
                                                .thunk_target_rva = UNKNOWN_TARGET});
 }
 
-/* Another name of a procedure. */
+/* Another name of a procedure. One that is not marked as a function, as linkers leave the aliases
+ * that LLVM makes of merged functions, never stands before those that are. */
 static bool add_alias(lister *s, const pdb_public *p, const covered *c)
 {
     if (c->procedure >= s->found->count)
@@ -467,24 +442,27 @@ static bool add_alias(lister *s, const pdb_public *p, const covered *c)
     if (alias.entry_rva != p->rva)
         return true;
     alias.name = kept_text(s, p->name);
+    if (!(p->flags & PDB_PUBLIC_FUNCTION))
+        alias.function = NULL;
     return symbol_found_add(s->found, &alias);
 }
 
 static bool add_publics(lister *s)
 {
-    const pdb_backend *b = s->b;
+    const pdb_publics *publics = s->b->publics;
     settle_covered(s);
-    for (size_t i = 0; i < b->entry_count; i++) {
-        const pdb_public *p = b->entries[i];
-        if (p->rva == PDB_NO_RVA || s->claimed[p - b->publics->publics])
+    for (size_t i = 0; i < publics->public_count; i++) {
+        const pdb_public *p = &publics->publics[i];
+        if (p->rva == PDB_NO_RVA || s->claimed[i])
             continue;
         uint64_t key = pdb_key(p->section, p->off);
         size_t cover = covered_to(s, key);
         const covered *c = cover > 0 ? &s->covered[cover - 1] : NULL;
+        const bool is_covered = c && c->end > key;
         bool ok = true;
-        if (!c || c->end <= key)
+        if (!is_covered && p->flags & PDB_PUBLIC_FUNCTION)
             ok = add_guessed(s, p, cover);
-        else if (c->begin == key)
+        else if (is_covered && c->begin == key && p->name.len > 0)
             ok = add_alias(s, p, c);
         if (!ok)
             return false;

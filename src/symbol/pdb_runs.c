@@ -49,7 +49,7 @@ typedef struct painter {
     site_row *rows;
     cell *cells;
     size_t bound_count, bound_capacity, row_count, row_capacity, cell_capacity;
-    size_t visits_left, frames_left;
+    uint64_t visits_left, frames_left;
     const symbol_frame *last; /* the frame made last */
     /* of the module */
     symbol_run *runs;
@@ -144,8 +144,6 @@ static bool settle_cells(painter *p)
     }
     for (size_t i = 0; i < n; i++)
         p->cells[i] = (cell){NULL, OUTSIDE};
-    p->visits_left = n * (size_t)VISITS_PER_CELL + SLACK;
-    p->frames_left = n * (size_t)FRAMES_PER_CELL + SLACK;
     return true;
 }
 
@@ -225,7 +223,13 @@ static bool paint_row(painter *p, const site_row *row, const symbol_function *fu
     return true;
 }
 
-static spgo_code paint_sites(painter *p, uint32_t proc)
+/* Of one procedure, and of the file. */
+static uint64_t allowance(uint64_t own, uint64_t left)
+{
+    return own < left ? own : left;
+}
+
+static spgo_code paint_all_sites(painter *p, uint32_t proc)
 {
     const symbol_function *function = NULL;
     uint32_t site = PDB_NONE;
@@ -246,6 +250,20 @@ static spgo_code paint_sites(painter *p, uint32_t proc)
         break;
     }
     return SPGO_OK;
+}
+
+static spgo_code paint_sites(painter *p, uint32_t proc)
+{
+    pdb_budget *left = &p->b->left;
+    const uint64_t cells = p->bound_count;
+    const uint64_t visits = allowance(cells * VISITS_PER_CELL + SLACK, left->visits);
+    const uint64_t frames = allowance(cells * FRAMES_PER_CELL + SLACK, left->frames);
+    p->visits_left = visits;
+    p->frames_left = frames;
+    const spgo_code code = paint_all_sites(p, proc);
+    left->visits -= visits - p->visits_left;
+    left->frames -= frames - p->frames_left;
+    return code;
 }
 
 /* ------------------------------------------------------------------ runs */

@@ -59,21 +59,25 @@ static int compare_extents(const void *a, const void *b)
     return (x->end_rva > y->end_rva) - (x->end_rva < y->end_rva);
 }
 
-/* Sorted, and what touches or overlaps is one. */
+size_t symbol_join_extents(flow_extent *rows, size_t count)
+{
+    if (count == 0)
+        return 0;
+    qsort(rows, count, sizeof *rows, compare_extents);
+    size_t kept = 0;
+    for (size_t i = 1; i < count; i++) {
+        flow_extent *last = &rows[kept];
+        if (rows[i].begin_rva > last->end_rva)
+            rows[++kept] = rows[i];
+        else if (rows[i].end_rva > last->end_rva)
+            last->end_rva = rows[i].end_rva;
+    }
+    return kept + 1;
+}
+
 static void join_extents(extent_list *l)
 {
-    if (l->count == 0)
-        return;
-    qsort(l->rows, l->count, sizeof *l->rows, compare_extents);
-    size_t kept = 0;
-    for (size_t i = 1; i < l->count; i++) {
-        flow_extent *last = &l->rows[kept];
-        if (l->rows[i].begin_rva > last->end_rva)
-            l->rows[++kept] = l->rows[i];
-        else if (l->rows[i].end_rva > last->end_rva)
-            last->end_rva = l->rows[i].end_rva;
-    }
-    l->count = kept + 1;
+    l->count = symbol_join_extents(l->rows, l->count);
 }
 
 /* The first extent of a joined list that ends behind an RVA. */

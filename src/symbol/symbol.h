@@ -19,7 +19,8 @@
 typedef struct symbols symbols;
 
 typedef struct symbols_opts {
-    const char *image_path;  /* NULL: look for `name` in the directories */
+    const char *image_path;  /* NULL: look for `name` in the directories; may be a PDB that has
+                                its image beside it */
     const char *name;        /* the image's base name as a trace spells it, or NULL */
     const char *debug_path;  /* a PDB or a separate ELF debug file; NULL: look for it */
     const char *const *dirs; /* --symbols: plain folders, symbol stores (x.pdb/<GUID age>/x.pdb),
@@ -67,11 +68,12 @@ const code_image *symbols_code(const symbols *s);
 
 /* ------------------------------------------------------------------ procedures */
 
-enum { /* of procedures */
-       SYMBOL_NO_RETURN = 1,
-       SYMBOL_THUNK = 2,       /* a jump that the linker or compiler made; see thunk_target_rva */
-       SYMBOL_FOLDED = 4,      /* other functions have the same address (identical code folding) */
-       SYMBOL_SIZE_GUESSED = 8 /* from unwind tables or the next symbol */
+/* Flags of procedures. */
+enum {
+    SYMBOL_NO_RETURN = 1,
+    SYMBOL_THUNK = 2,       /* a jump that the linker or compiler made; see thunk_target_rva */
+    SYMBOL_FOLDED = 4,      /* other functions have the same address (identical code folding) */
+    SYMBOL_SIZE_GUESSED = 8 /* from unwind tables or the next symbol */
 };
 
 typedef struct symbol_function symbol_function;
@@ -123,21 +125,22 @@ flow_hints symbols_flow_hints(symbols *s, const symbol_procedure *p);
 
 /* ------------------------------------------------------------------ frames */
 
-typedef enum symbol_line_source { /* of symbol_function.line */
-                                  SYMBOL_LINE_NONE,
-                                  SYMBOL_LINE_DECLARED,  /* told by the debug information: exact */
-                                  SYMBOL_LINE_IN_SOURCE, /* found in the source file: nearly always
-                                                            right */
-                                  SYMBOL_LINE_FIRST_ROW  /* the first line of its code: at or a few
-                                                            lines behind the start */
+/* Where symbol_function.line is from. */
+typedef enum symbol_line_source {
+    SYMBOL_LINE_NONE,
+    SYMBOL_LINE_DECLARED,  /* told by the debug information: exact */
+    SYMBOL_LINE_IN_SOURCE, /* found in the source file: nearly always right */
+    SYMBOL_LINE_FIRST_ROW  /* the first line of its code: at or a few lines behind the start */
 } symbol_line_source;
 
 struct symbol_function {
-    spgo_str name;         /* for people: qualified, undecorated */
-    spgo_str linkage_name; /* empty: not known (C functions: the same as name) */
-    spgo_str file;         /* empty: not known */
-    uint32_t line;         /* of its declaration: what profiles count from */
-    uint8_t line_source;   /* symbol_line_source */
+    spgo_str name; /* for people: qualified by namespaces and classes, undecorated */
+    /* Empty: not known (C functions: the same as name). A function in a namespace that is of C
+     * linkage, or local and compiled by gcc, has its plain name here. */
+    spgo_str linkage_name;
+    spgo_str file;       /* empty: not known */
+    uint32_t line;       /* of its declaration: what profiles count from */
+    uint8_t line_source; /* symbol_line_source */
 };
 
 /* One level of a chain of inlined calls. */
@@ -158,13 +161,5 @@ typedef struct symbol_run {
 
 /* SPGO_NOT_FOUND: nothing is known of the address. Asking in rising order is cheapest. */
 spgo_code symbols_run_at(symbols *s, uint32_t rva, symbol_run *out, spgo_error *err);
-
-/* How many functions, of the units read so far and of the procedures if those were asked for, have
- * a line of which source. */
-typedef struct symbols_quality {
-    uint64_t functions[4]; /* by symbol_line_source */
-    uint64_t linkage_names_known, linkage_names_missing;
-} symbols_quality;
-symbols_quality symbols_get_quality(const symbols *s);
 
 #endif

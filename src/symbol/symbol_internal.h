@@ -37,6 +37,9 @@ typedef struct symbol_found {
     size_t count, capacity;
 } symbol_found;
 
+/* Sorts extents and makes one of those that touch or overlap; returns how many are left. */
+size_t symbol_join_extents(flow_extent *rows, size_t count);
+
 /* False without memory. */
 bool symbol_found_add(symbol_found *list, const symbol_procedure *p);
 

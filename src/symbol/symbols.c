@@ -111,7 +111,10 @@ static spgo_code open_backend(symbols *s, const symbols_opts *opts, diag *d, spg
 static spgo_code open_all(symbols *s, const symbols_opts *opts, diag *d, spgo_error *err)
 {
     SPGO_TRY(open_image(s, opts, d, err));
-    SPGO_TRY(open_debug(s, opts, d, err));
+    symbols_opts with_pdb = *opts;
+    if (!opts->debug_path)
+        with_pdb.debug_path = s->image_file.pdb_path;
+    SPGO_TRY(open_debug(s, &with_pdb, d, err));
     return open_backend(s, opts, d, err);
 }
 
@@ -418,89 +421,4 @@ spgo_code symbols_run_at(symbols *s, uint32_t rva, symbol_run *out, spgo_error *
         return procedure_run(s, piece, rva, out, err);
     return spgo_fail(err, SPGO_NOT_FOUND, where, SPGO_NO_OFFSET, "nothing is known of RVA 0x%x",
                      (unsigned)rva);
-}
-
-/* ------------------------------------------------------------------ quality */
-
-typedef struct function_list {
-    const symbol_function **rows;
-    size_t count, capacity;
-} function_list;
-
-static int by_address(const void *a, const void *b)
-{
-    uintptr_t x = (uintptr_t) * (const symbol_function *const *)a;
-    uintptr_t y = (uintptr_t) * (const symbol_function *const *)b;
-    return (x > y) - (x < y);
-}
-
-static void drop_repeated(function_list *l)
-{
-    if (l->count == 0)
-        return;
-    qsort(l->rows, l->count, sizeof *l->rows, by_address);
-    size_t kept = 1;
-    for (size_t i = 1; i < l->count; i++)
-        if (l->rows[i] != l->rows[kept - 1])
-            l->rows[kept++] = l->rows[i];
-    l->count = kept;
-}
-
-/* Room for as many again, so that the next sort is worth its time. */
-static bool has_room(function_list *l)
-{
-    if (l->count < l->capacity / 2)
-        return true;
-    size_t capacity = l->capacity ? 2 * l->capacity : 4096;
-    const symbol_function **grown = realloc(l->rows, capacity * sizeof *grown);
-    if (!grown)
-        return false;
-    l->rows = grown;
-    l->capacity = capacity;
-    return true;
-}
-
-/* Runs name the same functions over and over: the list grows only with the distinct ones. */
-static bool add_function(function_list *l, const symbol_function *f)
-{
-    if (!f || (l->count > 0 && l->rows[l->count - 1] == f))
-        return true;
-    if (l->count == l->capacity) {
-        drop_repeated(l);
-        if (!has_room(l))
-            return false;
-    }
-    l->rows[l->count++] = f;
-    return true;
-}
-
-static bool list_functions(const symbols *s, function_list *l)
-{
-    for (size_t i = 0; i < s->unit_count; i++)
-        for (size_t k = 0; k < s->units[i].runs.run_count; k++)
-            for (const symbol_frame *f = s->units[i].runs.runs[k].leaf; f; f = f->caller)
-                if (!add_function(l, f->function))
-                    return false;
-    for (size_t i = 0; i < s->procedures.count; i++)
-        if (!add_function(l, s->procedures.rows[i].function))
-            return false;
-    return true;
-}
-
-symbols_quality symbols_get_quality(const symbols *s)
-{
-    symbols_quality q = {0};
-    function_list l = {0};
-    bool ok = list_functions(s, &l);
-    drop_repeated(&l);
-    for (size_t i = 0; ok && i < l.count; i++) {
-        const symbol_function *f = l.rows[i];
-        q.functions[f->line_source & 3]++;
-        if (f->linkage_name.len > 0)
-            q.linkage_names_known++;
-        else
-            q.linkage_names_missing++;
-    }
-    free(l.rows);
-    return q;
 }

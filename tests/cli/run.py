@@ -21,7 +21,8 @@ belong to the directive above them. '#' starts a comment.
   err                  one pattern a line for each line of standard error (default: nothing)
   same FILE FILE       two files must be equal
   absent FILE          must not exist
-  examples FILE        runs all examples of a manual page or README of the project, in `sh`
+  examples FILE [PART] runs all examples of a manual page or README of the project, in `sh`, or of
+                       the README's part with this heading
 
 Options: --build DIR (where the tools are), --helpers DIR (where make_spt and its like are; default
 as --build), --wine (the tools are .exe files), --update (rewrite what is expected), and names of
@@ -358,10 +359,11 @@ class Case:
     def do_examples(self, d):
         if self.tools.wine:
             raise Skip("wine")
-        path = os.path.join(PROJECT, d.rest)
+        name, _, part = d.rest.partition(" ")
+        path = os.path.join(PROJECT, name)
         if not os.path.exists(path):
-            raise Skip(f"no {d.rest}")
-        found = examples_of(path)
+            raise Skip(f"no {name}")
+        found = examples_of(path, part)
         if not found:
             raise Failure(f"{d.rest} has no examples")
         env = dict(os.environ, LC_ALL="C.UTF-8",
@@ -396,14 +398,17 @@ class Case:
             f.write("\n".join(out))
 
 
-def examples_of(path):
+def examples_of(path, part=""):
     """Commands of the EXAMPLES section of an mdoc page (.Dl $ command). In a Markdown file: those
     lines of its ```sh blocks that start with "$ ", and indented lines that run one of our tools."""
     with open(path, encoding="utf-8") as f:
         lines = f.read().split("\n")
-    found, inside = [], False
+    found, inside, heading = [], False, ""
     for line in lines:
         if path.endswith(".md"):
+            heading = line[3:] if line.startswith("## ") else heading
+            if part and heading != part:
+                continue
             if line.startswith("```"):
                 inside = line.strip() in ("```sh", "```console") and not inside
             elif inside and line.startswith("$ "):

@@ -1,74 +1,8 @@
-/*
- * PDB: reads a file and everything in it, as text and as JSON.
- *
- * An input that does not start as a PDB is a row of streams instead (a u16 length and the bytes of
- * each), put into a container here: changes then reach records at once, without page lists around
- * them.
- */
+/* PDB: reads a file and everything in it, as text and as JSON. */
 #include "fuzz.h"
+#include "fuzz_pdb.h"
 
 #include <format/pdb/pdb_dump.h>
-
-enum { PAGE = 512, STREAMS_MAX = 24, HEADER_PAGES = 3 };
-
-/* ------------------------------------------------------------------ streams to a file */
-
-static void put_page_aligned(bytes *b, const void *data, size_t len)
-{
-    bytes_put(b, data, len);
-    bytes_fill(b, 0, (PAGE - b->len % PAGE) % PAGE);
-}
-
-static size_t take_streams(const uint8_t *data, size_t size, spgo_span streams[STREAMS_MAX])
-{
-    size_t count = 0;
-    while (size >= 2 && count < STREAMS_MAX) {
-        size_t len = (size_t)data[0] | (size_t)data[1] << 8;
-        data += 2;
-        size -= 2;
-        if (len > size)
-            len = size;
-        streams[count++] = (spgo_span){data, len};
-        data += len;
-        size -= len;
-    }
-    return count;
-}
-
-static bytes wrap(const uint8_t *data, size_t size)
-{
-    spgo_span streams[STREAMS_MAX];
-    size_t count = take_streams(data, size, streams);
-    bytes file = {0}, directory = {0};
-    put_page_aligned(&file, "Microsoft C/C++ MSF 7.00\r\n\x1a\x44S\0\0\0", 32);
-    bytes_fill(&file, 0, (HEADER_PAGES - 1) * PAGE);
-    bytes_u32(&directory, (uint32_t)count);
-    for (size_t i = 0; i < count; i++)
-        bytes_u32(&directory, (uint32_t)streams[i].len);
-    for (size_t i = 0; i < count; i++) {
-        for (size_t off = 0; off < streams[i].len; off += PAGE)
-            bytes_u32(&directory, (uint32_t)((file.len + off) / PAGE));
-        put_page_aligned(&file, streams[i].ptr, streams[i].len);
-    }
-    uint32_t first = (uint32_t)(file.len / PAGE);
-    size_t directory_bytes = directory.len;
-    put_page_aligned(&file, directory.ptr, directory.len);
-    uint32_t map = (uint32_t)(file.len / PAGE);
-    for (uint32_t page = first; page < map; page++)
-        bytes_u32(&file, page);
-    bytes_fill(&file, 0, (PAGE - file.len % PAGE) % PAGE);
-    if (!file.failed && !directory.failed) {
-        bytes_set_u32(&file, 32, PAGE);
-        bytes_set_u32(&file, 36, 1);
-        bytes_set_u32(&file, 40, (uint32_t)(file.len / PAGE));
-        bytes_set_u32(&file, 44, (uint32_t)directory_bytes);
-        bytes_set_u32(&file, 52, map);
-    }
-    bytes_free(&directory);
-    return file;
-}
-
-/* ------------------------------------------------------------------ reading all */
 
 static void check_module(const pdb_module *m)
 {
@@ -153,9 +87,8 @@ static void dump_file(out *o, json *j, const pdb *p)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    bool is_file = pdb_sniff((spgo_span){data, size}) != PDB_NOT;
-    bytes wrapped = is_file ? (bytes){0} : wrap(data, size);
-    spgo_span file = is_file ? (spgo_span){data, size} : bytes_span(&wrapped);
+    bytes wrapped;
+    spgo_span file = fuzz_pdb_file(data, size, &wrapped);
     pdb *p;
     diag d = {0};
     spgo_error err = {0};

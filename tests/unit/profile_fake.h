@@ -120,12 +120,14 @@ static inline void add_run(uint32_t begin, uint32_t end, const symbol_frame *lea
 }
 
 typedef spgo_code correlator(const address_profile *measured, symbols *s, code_decoder *d,
-                             sampleprof *profile, correlate_tally *tally, spgo_error *err);
+                             correlate_rules rules, sampleprof *profile, correlate_tally *tally,
+                             spgo_error *err);
 
 /* The profile's text must be `wanted`. */
-static inline correlate_tally expect_of(correlator *correlate, address_range *ranges,
-                                        size_t range_count, address_branch *branches,
-                                        size_t branch_count, const char *wanted)
+static inline correlate_tally expect_of(correlator *correlate, correlate_rules rules,
+                                        address_range *ranges, size_t range_count,
+                                        address_branch *branches, size_t branch_count,
+                                        const char *wanted)
 {
     address_profile measured = {ranges, branches, range_count, branch_count};
     code_decoder *d = NULL;
@@ -133,7 +135,7 @@ static inline correlate_tally expect_of(correlator *correlate, address_range *ra
     assert_int_equal(code_decoder_new(&fake.image, &d, &err), SPGO_OK);
     sampleprof *profile = sampleprof_new(0);
     correlate_tally tally = {0};
-    if (correlate(&measured, &fake, d, profile, &tally, &err) != SPGO_OK)
+    if (correlate(&measured, &fake, d, rules, profile, &tally, &err) != SPGO_OK)
         fail_msg("%s", err.sentence);
     bytes got = {0};
     out o;

@@ -1,5 +1,5 @@
 /* The rules of correlation by pseudo probes, one by one. */
-#include "profile_fake.h"
+#include "profile_fake_code.h"
 
 #include <format/pseudoprobe/pseudoprobe.h>
 
@@ -58,7 +58,8 @@ static correlate_tally expect(address_range *ranges, size_t range_count, address
 {
     fake.info.probe_section = bytes_span(&probe_section);
     fake.info.probe_desc_section = bytes_span(&desc_section);
-    return expect_of(correlate_probes, ranges, range_count, branches, branch_count, wanted);
+    return expect_of(correlate_probes, CORRELATE_BEST, ranges, range_count, branches, branch_count,
+                     wanted);
 }
 
 /* f is at 0, g at 10. */
@@ -174,6 +175,126 @@ static void calls_are_counted_at_the_first_call_probe(void **state)
                  "f:8:2\n 1: 2\n 2: 2\n 3: 3 g:3\n 4: 2\n 5: 0\n !CFGChecksum: 11\n");
 }
 
+/* ------------------------------------------------------------------ calls without a probe */
+
+enum { OTHER_ARM = 6, MERGED = 10, CALLEE = 20 };
+
+/* The checksum of a function with so many calls. */
+static uint64_t checksum_of(uint64_t call_count)
+{
+    return call_count << 48 | 11;
+}
+
+/* if (...) call(1); else call(2); with one call for both, of the two that the checksum tells:
+ * 0: branch 6; 2: nops; jump 10; 6: nops; 10: call *%rax; return */
+static void add_merged_call(uint64_t call_count)
+{
+    f = function_at("f", 0);
+    g = function_at("g", 0);
+    add_procedure(&f, 0, CALLEE);
+    add_procedure(&g, CALLEE, CALLEE + 10);
+    describe("f", checksum_of(call_count));
+    put_branch(0, OTHER_ARM);
+    put_jump(OTHER_ARM - JUMP_SIZE, MERGED);
+    put_indirect_call(MERGED);
+    put_return(MERGED + 2);
+}
+
+/* Blocks 1, 2 with call 3, 4 with call 5, and 6; `other` is the number of the second arm. */
+static void put_merged_probes(uint8_t other)
+{
+    put_node("f", 4, 0);
+    put_probe(1, PSEUDOPROBE_BLOCK, 0);
+    put_probe(2, PSEUDOPROBE_BLOCK, 2);
+    put_probe(other, PSEUDOPROBE_BLOCK, OTHER_ARM - 2);
+    put_probe(6, PSEUDOPROBE_BLOCK, MERGED + 2 - OTHER_ARM);
+}
+
+static address_range merged_ranges[] = {{0, OTHER_ARM - JUMP_SIZE, 30},
+                                        {OTHER_ARM, MERGED, 10},
+                                        {MERGED, MERGED, 30},
+                                        {MERGED + 2, MERGED + 2, 40}};
+static address_branch merged_branches[] = {{MERGED, CALLEE, 40}};
+
+static void merged_call_counts_as_the_missing_numbers(void **state)
+{
+    (void)state;
+    add_merged_call(2);
+    put_merged_probes(4);
+    correlate_tally t = expect(merged_ranges, 4, merged_branches, 1,
+                               "f:150:30\n 1: 30\n 2: 30\n 3: 30 g:30\n 4: 10\n 5: 10 g:10\n"
+                               " 6: 40\n !CFGChecksum: 562949953421323\n");
+    assert_int_equal(t.calls_placed, 40);
+}
+
+static void merged_call_has_no_number_by_the_rules_of_llvm_profgen(void **state)
+{
+    (void)state;
+    add_merged_call(2);
+    put_merged_probes(4);
+    fake.info.probe_section = bytes_span(&probe_section);
+    fake.info.probe_desc_section = bytes_span(&desc_section);
+    correlate_tally t =
+        expect_of(correlate_probes, CORRELATE_PROFGEN, merged_ranges, 4, merged_branches, 1,
+                  "f:110:30\n 1: 30\n 2: 30\n 4: 10\n 6: 40\n"
+                  " !CFGChecksum: 562949953421323\n");
+    assert_int_equal(t.calls_placed, 0);
+}
+
+static void number_that_is_there_is_none_of_a_lost_call(void **state)
+{
+    (void)state;
+    add_merged_call(2);
+    put_merged_probes(5); /* 6 is there */
+    correlate_tally t = expect(merged_ranges, 4, merged_branches, 1,
+                               "f:140:30\n 1: 30\n 2: 30\n 3: 30 g:30\n 5: 10\n 6: 40\n"
+                               " !CFGChecksum: 562949953421323\n");
+    assert_int_equal(t.calls_placed, 30);
+}
+
+static void number_behind_all_is_none_of_a_lost_call(void **state)
+{
+    (void)state;
+    add_merged_call(2);
+    put_merged_probes(7);
+    correlate_tally t = expect(merged_ranges, 4, merged_branches, 1,
+                               "f:140:30\n 1: 30\n 2: 30\n 3: 30 g:30\n 6: 40\n 7: 10\n"
+                               " !CFGChecksum: 562949953421323\n");
+    assert_int_equal(t.calls_placed, 30);
+}
+
+static void checksum_tells_that_no_call_is_lost(void **state)
+{
+    (void)state;
+    add_merged_call(0);
+    put_merged_probes(4);
+    correlate_tally t = expect(merged_ranges, 4, merged_branches, 1,
+                               "f:110:30\n 1: 30\n 2: 30\n 4: 10\n 6: 40\n !CFGChecksum: 11\n");
+    assert_int_equal(t.calls_placed, 0);
+}
+
+static void inlined_calls_are_no_lost_ones(void **state)
+{
+    (void)state;
+    add_merged_call(2);
+    describe("g", 22);
+    put_node("f", 4, 2);
+    put_probe(1, PSEUDOPROBE_BLOCK, 0);
+    put_probe(2, PSEUDOPROBE_BLOCK, 2);
+    put_probe(4, PSEUDOPROBE_BLOCK, OTHER_ARM - 2);
+    put_probe(6, PSEUDOPROBE_BLOCK, MERGED + 2 - OTHER_ARM);
+    put_inlined(3, "g", 1, 0);
+    put_probe(1, PSEUDOPROBE_BLOCK, 0);
+    put_inlined(5, "g", 1, 0);
+    put_probe(1, PSEUDOPROBE_BLOCK, 0);
+    correlate_tally t = expect(merged_ranges, 4, merged_branches, 1,
+                               "f:190:30\n 1: 30\n 2: 30\n 4: 10\n 6: 40\n"
+                               " 3: g:40\n  1: 40\n  !CFGChecksum: 22\n"
+                               " 5: g:40\n  1: 40\n  !CFGChecksum: 22\n"
+                               " !CFGChecksum: 562949953421323\n");
+    assert_int_equal(t.calls_placed, 0);
+}
+
 static void functions_that_are_not_described_are_left_out(void **state)
 {
     (void)state;
@@ -215,6 +336,12 @@ int main(void)
         RULE(stray_probes_count_for_functions_with_samples),
         RULE(stray_probes_of_others_are_left_out),
         RULE(calls_are_counted_at_the_first_call_probe),
+        RULE(merged_call_counts_as_the_missing_numbers),
+        RULE(merged_call_has_no_number_by_the_rules_of_llvm_profgen),
+        RULE(number_that_is_there_is_none_of_a_lost_call),
+        RULE(number_behind_all_is_none_of_a_lost_call),
+        RULE(checksum_tells_that_no_call_is_lost),
+        RULE(inlined_calls_are_no_lost_ones),
         RULE(functions_that_are_not_described_are_left_out),
         RULE(damage_and_probes_without_a_place_are_counted),
     };

@@ -1,12 +1,13 @@
 /* The rules of correlation by lines, one by one. */
-#include "profile_fake.h"
+#include "profile_fake_code.h"
 
 #include <stdio.h>
 
 static correlate_tally expect(address_range *ranges, size_t range_count, address_branch *branches,
                               size_t branch_count, const char *wanted)
 {
-    return expect_of(correlate_lines, ranges, range_count, branches, branch_count, wanted);
+    return expect_of(correlate_lines, CORRELATE_BEST, ranges, range_count, branches, branch_count,
+                     wanted);
 }
 
 /* ------------------------------------------------------------------ counts */
@@ -230,7 +231,8 @@ static void chains_are_bounded(void **state)
     assert_int_equal(code_decoder_new(&fake.image, &d, NULL), SPGO_OK);
     sampleprof *profile = sampleprof_new(0);
     correlate_tally t = {0};
-    assert_int_equal(correlate_lines(&measured, &fake, d, profile, &t, NULL), SPGO_OK);
+    assert_int_equal(correlate_lines(&measured, &fake, d, CORRELATE_BEST, profile, &t, NULL),
+                     SPGO_OK);
     assert_int_equal(t.samples_without_line, 7);
     assert_int_equal(t.samples_used, 5);
     sampleprof_free(profile);
@@ -267,6 +269,143 @@ static void calls_in_inlined_code_do_not_raise_it(void **state)
     address_range ranges[] = {{0, 4, 3}};
     address_branch branches[] = {{4, 0, 5}};
     (void)expect(ranges, 1, branches, 1, "f:15:5\n 1: g:15\n  1: 3 f:5\n");
+}
+
+/* ------------------------------------------------------------------ calls without a line */
+
+enum { ARM = 2, OTHER_ARM = 10, MERGED = 20, CALLEE = 40, OTHER_CALLEE = 50, SPLIT_END = 30 };
+
+static symbol_function caller, callee, other_callee;
+static symbol_frame split, arm, other_arm, merged, called;
+
+/* if (...) call(1); else call(2); with one call for both that has no line:
+ * 0: branch 10; 2: nops; jump 20; 10: nops; 20: nop; call *%rax; return */
+static void add_merged_call(void)
+{
+    caller = function_at("f", 10);
+    callee = function_at("g", 40);
+    other_callee = function_at("h", 50);
+    split = (symbol_frame){.function = &caller, .line = 11};
+    arm = (symbol_frame){.function = &caller, .line = 12};
+    other_arm = (symbol_frame){.function = &caller, .line = 14};
+    merged = (symbol_frame){.function = &caller};
+    called = (symbol_frame){.function = &callee, .line = 41};
+    add_procedure(&caller, 0, SPLIT_END);
+    add_procedure(&callee, CALLEE, OTHER_CALLEE);
+    add_procedure(&other_callee, OTHER_CALLEE, OTHER_CALLEE + 10);
+    put_branch(0, OTHER_ARM);
+    put_jump(OTHER_ARM - JUMP_SIZE, MERGED);
+    put_indirect_call(MERGED + 1);
+    put_return(MERGED + 3);
+    add_run(0, ARM, &split);
+    add_run(ARM, OTHER_ARM - JUMP_SIZE, &arm);
+    add_run(OTHER_ARM, MERGED, &other_arm);
+    add_run(MERGED, SPLIT_END, &merged);
+    add_run(CALLEE, OTHER_CALLEE, &called);
+}
+
+/* The arms ran 30 and 10 times. */
+static address_range merged_ranges[] = {
+    {0, OTHER_ARM - JUMP_SIZE, 30}, {OTHER_ARM, MERGED + 1, 10}, {MERGED, MERGED + 1, 30}};
+static address_branch merged_branches[] = {{MERGED + 1, CALLEE, 36}, {MERGED + 1, OTHER_CALLEE, 4}};
+
+static void merged_call_counts_where_its_arguments_were_prepared(void **state)
+{
+    (void)state;
+    add_merged_call();
+    correlate_tally t = expect(merged_ranges, 3, merged_branches, 2,
+                               "f:460:0\n 1: 30\n 2: 30 g:27 h:3\n 4: 10 g:9 h:1\n"
+                               " 65526: 40 g:36 h:4\ng:0:36\nh:0:4\n");
+    assert_int_equal(t.calls_placed, 40);
+}
+
+static void merged_call_has_no_place_by_the_rules_of_llvm_profgen(void **state)
+{
+    (void)state;
+    add_merged_call();
+    correlate_tally t =
+        expect_of(correlate_lines, CORRELATE_PROFGEN, merged_ranges, 3, merged_branches, 2,
+                  "f:460:0\n 1: 30\n 2: 30\n 4: 10\n 65526: 40 g:36 h:4\ng:0:36\nh:0:4\n");
+    assert_int_equal(t.calls_placed, 0);
+}
+
+static void direct_call_without_a_line_stays_without(void **state)
+{
+    (void)state;
+    add_merged_call();
+    put_call(MERGED + 1, CALLEE);
+    put_return(MERGED + 1 + CALL_SIZE);
+    address_branch branches[] = {{MERGED + 1, CALLEE, 40}};
+    correlate_tally t = expect(merged_ranges, 3, branches, 1,
+                               "f:580:0\n 1: 30\n 2: 30\n 4: 10\n 65526: 40 g:40\ng:0:40\n");
+    assert_int_equal(t.calls_placed, 0);
+}
+
+/* Its line would be that of the condition. */
+static void way_that_leads_elsewhere_too_tells_no_place(void **state)
+{
+    (void)state;
+    add_merged_call();
+    put_branch(0, MERGED);
+    address_range ranges[] = {{0, 1, 10}, {0, OTHER_ARM - JUMP_SIZE, 30}, {MERGED, MERGED + 1, 40}};
+    address_branch branches[] = {{MERGED + 1, CALLEE, 40}};
+    correlate_tally t = expect(ranges, 3, branches, 1,
+                               "f:380:0\n 1: 40\n 2: 30 g:30\n 4: 0\n 65526: 40 g:40\ng:0:40\n");
+    assert_int_equal(t.calls_placed, 30);
+}
+
+static void line_in_the_block_of_a_call_is_not_its_own(void **state)
+{
+    (void)state;
+    add_merged_call();
+    const symbol_frame condition = {.function = &caller, .line = 16};
+    fake.runs[3] = (symbol_run){MERGED, MERGED + 1, &condition};
+    add_run(MERGED + 1, SPLIT_END, &merged);
+    correlate_tally t = expect(merged_ranges, 3, merged_branches, 2,
+                               "f:460:0\n 1: 30\n 2: 30\n 4: 10\n 6: 40\n"
+                               " 65526: 40 g:36 h:4\ng:0:36\nh:0:4\n");
+    assert_int_equal(t.calls_placed, 0);
+}
+
+static void way_ends_at_another_call(void **state)
+{
+    (void)state;
+    add_merged_call();
+    /* Behind the last instruction of the first arm with a line there is a call without one. */
+    put_indirect_call(OTHER_ARM - JUMP_SIZE - 2);
+    fake.runs[1].end_rva -= 2;
+    add_run(OTHER_ARM - JUMP_SIZE - 2, OTHER_ARM, &merged);
+    correlate_tally t = expect(merged_ranges, 3, merged_branches, 2,
+                               "f:520:0\n 1: 30\n 2: 30\n 4: 10 g:9 h:1\n"
+                               " 65526: 40 g:36 h:4\ng:0:36\nh:0:4\n");
+    assert_int_equal(t.calls_placed, 10);
+}
+
+static void loop_of_silent_code_ends(void **state)
+{
+    (void)state;
+    add_merged_call();
+    fake.run_count = 0;
+    add_run(0, SPLIT_END, &merged);
+    put_jump(MERGED + 3, ARM);
+    correlate_tally t = expect(merged_ranges, 3, merged_branches, 2,
+                               "f:520:0\n 65526: 40 g:36 h:4\ng:0:36\nh:0:4\n");
+    assert_int_equal(t.calls_placed, 0);
+}
+
+static void large_counts_are_shared(void **state)
+{
+    (void)state;
+    add_merged_call();
+    address_range ranges[] = {{0, OTHER_ARM - JUMP_SIZE, UINT64_MAX / 2},
+                              {OTHER_ARM, MERGED + 1, UINT64_MAX / 2},
+                              {MERGED, MERGED + 1, UINT64_MAX / 2}};
+    address_branch branches[] = {{MERGED + 1, CALLEE, 1000}};
+    correlate_tally t = expect(ranges, 3, branches, 1,
+                               "f:18446744073709551615:0\n 1: 9223372036854775807\n"
+                               " 2: 9223372036854775807 g:499\n 4: 9223372036854775807 g:499\n"
+                               " 65526: 18446744073709551614 g:1000\ng:0:1000\n");
+    assert_int_equal(t.calls_placed, 998);
 }
 
 /* ------------------------------------------------------------------ names */
@@ -361,8 +500,10 @@ static void lines_and_probes_do_not_mix(void **state)
     correlate_tally t = {0};
     sampleprof *profile = sampleprof_new(0);
     sampleprof_set_probes(profile, true);
-    assert_int_equal(correlate_lines(&measured, &fake, NULL, profile, &t, &err), SPGO_USAGE);
-    assert_int_equal(correlate_probes(&measured, &fake, NULL, profile, &t, &err), SPGO_NOT_FOUND);
+    assert_int_equal(correlate_lines(&measured, &fake, NULL, CORRELATE_BEST, profile, &t, &err),
+                     SPGO_USAGE);
+    assert_int_equal(correlate_probes(&measured, &fake, NULL, CORRELATE_BEST, profile, &t, &err),
+                     SPGO_NOT_FOUND);
     sampleprof_free(profile);
 }
 
@@ -385,6 +526,14 @@ int main(void)
         RULE(chains_are_bounded),
         RULE(branches_to_entries_are_calls),
         RULE(calls_in_inlined_code_do_not_raise_it),
+        RULE(merged_call_counts_where_its_arguments_were_prepared),
+        RULE(merged_call_has_no_place_by_the_rules_of_llvm_profgen),
+        RULE(direct_call_without_a_line_stays_without),
+        RULE(way_that_leads_elsewhere_too_tells_no_place),
+        RULE(line_in_the_block_of_a_call_is_not_its_own),
+        RULE(way_ends_at_another_call),
+        RULE(loop_of_silent_code_ends),
+        RULE(large_counts_are_shared),
         RULE(suffixes_of_optimizers_are_dropped),
         RULE(names_that_break_the_text_are_left_out),
         RULE(initializers_that_share_a_name_are_left_out),

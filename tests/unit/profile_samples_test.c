@@ -117,7 +117,7 @@ static void each_counter_has_its_own_hits(void **state)
     samples_free(&s);
 }
 
-static void stacks_give_calls_and_a_leaf(void **state)
+static void stacks_count_where_they_were_taken(void **state)
 {
     (void)state;
     built b;
@@ -127,9 +127,10 @@ static void stacks_give_calls_and_a_leaf(void **state)
     add(&b, SPGO_SPT_ETW_CALLSTACK, frames, 3, 1);
     assert_int_equal(take(&b, &s, 1), SPGO_OK);
     const samples_program *p = &s.programs[0];
-    assert_int_equal(counts_get(&p->leaves, 0x1000), 1);
-    assert_int_equal(counts_get(&p->calls, samples_pair(0x2005, 0x1000)), 1);
-    assert_int_equal(counts_get(&p->calls, samples_pair(0x3007, 0x2005)), 1);
+    const unsigned kind = samples_ip_kind(SPGO_SPT_ETW_CALLSTACK);
+    assert_int_equal(counts_get(&p->ips[kind], 0x1000), 1);
+    assert_int_equal(p->ips[kind].used, 1);
+    assert_int_equal(p->ip_hits[kind], 1);
     samples_free(&s);
 }
 
@@ -224,7 +225,7 @@ int main(void)
         cmocka_unit_test(foreign_ends_bound_no_range),
         cmocka_unit_test(senseless_ranges_are_counted_and_left_out),
         cmocka_unit_test(each_counter_has_its_own_hits),
-        cmocka_unit_test(stacks_give_calls_and_a_leaf),
+        cmocka_unit_test(stacks_count_where_they_were_taken),
         cmocka_unit_test(weights_and_repeated_files_multiply),
         cmocka_unit_test(sums_stop_at_the_largest_number),
         cmocka_unit_test(programs_are_told_apart_by_id_and_name),

@@ -95,16 +95,17 @@ static inline void program_close(program *p)
 }
 
 typedef spgo_code correlator(const address_profile *measured, symbols *s, code_decoder *d,
-                             sampleprof *profile, correlate_tally *tally, spgo_error *err);
+                             correlate_rules rules, sampleprof *profile, correlate_tally *tally,
+                             spgo_error *err);
 
-/* The profile as text, NUL-terminated, to be freed. */
+/* The profile by llvm-profgen's rules as text, NUL-terminated, to be freed. */
 static inline char *unsym_correlate(program *p, const char *unsym, correlator *correlate,
                                     correlate_tally *tally)
 {
     spgo_error err = {0};
     address_profile measured = unsym_parse(unsym, symbols_get_info(p->s)->text_rva);
     sampleprof *profile = sampleprof_new(0);
-    if (correlate(&measured, p->s, p->d, profile, tally, &err) != SPGO_OK)
+    if (correlate(&measured, p->s, p->d, CORRELATE_PROFGEN, profile, tally, &err) != SPGO_OK)
         fail_msg("%s", err.sentence);
     bytes text = {0};
     out o;

@@ -25,105 +25,44 @@ enum { /* the abbreviations below */
        BLOCK,
        BLOCK_WITH_SIBLING,
        NEVER_RETURNS,
+       NAMESPACE,
+       UNNAMED_NAMESPACE,
+       CLASS,
+       UNNAMED_STRUCT,
+       DECLARATION,
+       DEFINITION,
        BASE = 0x400000,
        CODE_RVA = 0x1000
 };
 
-static const uint8_t abbreviations[] = {UNIT,
-                                        0x11,
-                                        1,
-                                        0x11,
-                                        0x01,
-                                        0x12,
-                                        0x06,
-                                        0x10,
-                                        0x17,
-                                        0x1b,
-                                        0x08,
-                                        0,
-                                        0, /* low, high, lines, dir */
-                                        UNIT_WITHOUT_CODE,
-                                        0x11,
-                                        1,
-                                        0x10,
-                                        0x17,
-                                        0,
-                                        0, /* lines */
-                                        FUNCTION,
-                                        0x2e,
-                                        1,
-                                        0x03,
-                                        0x08,
-                                        0x6e,
-                                        0x08,
-                                        0x11,
-                                        0x01,
-                                        0x12,
-                                        0x06, /* name, linkage name, */
-                                        0x3a,
-                                        0x0b,
-                                        0x3b,
-                                        0x0b,
-                                        0,
-                                        0, /* low, high, file, line */
-                                        ABSTRACT,
-                                        0x2e,
-                                        1,
-                                        0x03,
-                                        0x08,
-                                        0x3a,
-                                        0x0b,
-                                        0x3b,
-                                        0x0b,
-                                        0x20,
-                                        0x0b,
-                                        0,
-                                        0,
-                                        INLINED,
-                                        0x1d,
-                                        1,
-                                        0x31,
-                                        0x13,
-                                        0x11,
-                                        0x01,
-                                        0x12,
-                                        0x06,
-                                        0x58,
-                                        0x0b, /* origin, low, high, */
-                                        0x59,
-                                        0x0b,
-                                        0xb6,
-                                        0x42,
-                                        0x0b,
-                                        0,
-                                        0, /* file, line, discr. */
-                                        BLOCK,
-                                        0x0b,
-                                        1,
-                                        0,
-                                        0,
-                                        BLOCK_WITH_SIBLING,
-                                        0x0b,
-                                        1,
-                                        0x01,
-                                        0x13,
-                                        0,
-                                        0,
-                                        NEVER_RETURNS,
-                                        0x2e,
-                                        0,
-                                        0x03,
-                                        0x08,
-                                        0x11,
-                                        0x01,
-                                        0x12,
-                                        0x06,
-                                        0x87,
-                                        0x01,
-                                        0x19,
-                                        0,
-                                        0,
-                                        0};
+/* Number, tag, whether it has children, pairs of attribute and form; the final NUL ends the table.
+ */
+static const char abbreviations[] =
+    /* low, high, lines, directory */
+    "\x01\x11\x01\x11\x01\x12\x06\x10\x17\x1b\x08\0\0"
+    /* lines */
+    "\x02\x11\x01\x10\x17\0\0"
+    /* name, linkage name, low, high, file, line */
+    "\x03\x2e\x01\x03\x08\x6e\x08\x11\x01\x12\x06\x3a\x0b\x3b\x0b\0\0"
+    /* name, file, line, inline */
+    "\x04\x2e\x01\x03\x08\x3a\x0b\x3b\x0b\x20\x0b\0\0"
+    /* origin, low, high, file, line, discriminator */
+    "\x05\x1d\x01\x31\x13\x11\x01\x12\x06\x58\x0b\x59\x0b\xb6\x42\x0b\0\0"
+    "\x06\x0b\x01\0\0"
+    /* sibling */
+    "\x07\x0b\x01\x01\x13\0\0"
+    /* name, low, high, noreturn */
+    "\x08\x2e\0\x03\x08\x11\x01\x12\x06\x87\x01\x19\0\0"
+    /* name */
+    "\x09\x39\x01\x03\x08\0\0"
+    "\x0a\x39\x01\0\0"
+    /* name */
+    "\x0b\x02\x01\x03\x08\0\0"
+    "\x0c\x13\x01\0\0"
+    /* name, linkage name, declaration */
+    "\x0d\x2e\0\x03\x08\x6e\x08\x3c\x19\0\0"
+    /* specification, low, high */
+    "\x0e\x2e\x01\x47\x13\x11\x01\x12\x06\0\0";
 
 static const uint8_t code_bytes[0x1000];
 
@@ -188,6 +127,31 @@ static void begin_inlined(program *p, uint32_t origin, uint32_t rva, uint32_t si
     bytes_u8(&p->info, 1);
     bytes_u8(&p->info, line);
     bytes_u8(&p->info, discriminator);
+}
+
+/* A namespace or class; NULL: without a name. */
+static void begin_scope(program *p, uint8_t abbreviation, const char *name)
+{
+    bytes_u8(&p->info, abbreviation);
+    if (name)
+        bytes_put(&p->info, name, strlen(name) + 1);
+}
+
+static uint32_t put_declaration(program *p, const char *name, const char *linkage_name)
+{
+    const uint32_t off = (uint32_t)p->info.len;
+    bytes_u8(&p->info, DECLARATION);
+    bytes_put(&p->info, name, strlen(name) + 1);
+    bytes_put(&p->info, linkage_name, strlen(linkage_name) + 1);
+    return off;
+}
+
+static void begin_definition(program *p, uint32_t declaration, uint32_t rva, uint32_t size)
+{
+    bytes_u8(&p->info, DEFINITION);
+    bytes_u32(&p->info, declaration);
+    bytes_u64(&p->info, BASE + rva);
+    bytes_u32(&p->info, size);
 }
 
 static void end_children(program *p)
@@ -275,7 +239,7 @@ static spgo_code open_image(program *p, spgo_error *err)
 {
     const symbols_opts opts = {0};
     bytes_set_u32(&p->info, 0, (uint32_t)p->info.len - 4);
-    const part parts[] = {{".debug_abbrev", {abbreviations, sizeof abbreviations}},
+    const part parts[] = {{".debug_abbrev", {(const uint8_t *)abbreviations, sizeof abbreviations}},
                           {".debug_info", bytes_span(&p->info)},
                           {".debug_line", bytes_span(&p->lines)}};
     put_elf(&p->file, parts, 3);
@@ -367,6 +331,126 @@ static void test_functions_have_names_files_and_lines(void **state)
     assert_string_equal(leaf->file.ptr, "/src/a.c");
     assert_int_equal(leaf->function->line, 5);
     assert_int_equal(leaf->function->line_source, SYMBOL_LINE_DECLARED);
+    close_image(&p);
+}
+
+static void test_names_have_namespaces_and_classes_before_them(void **state)
+{
+    (void)state;
+    program p = {0};
+    begin_unit(&p, UNIT);
+    begin_scope(&p, NAMESPACE, "n");
+    begin_scope(&p, UNNAMED_NAMESPACE, NULL);
+    begin_scope(&p, CLASS, "C<int>");
+    const uint32_t m = put_declaration(&p, "m", "_ZN1n1CIiE1mEv");
+    end_children(&p);
+    end_children(&p);
+    begin_function(&p, "c", "", 0x1020, 0x10, 5); /* of C linkage */
+    end_children(&p);
+    end_children(&p);
+    begin_definition(&p, m, 0x1000, 0x10);
+    begin_scope(&p, UNNAMED_STRUCT, NULL);
+    begin_function(&p, "operator()", "_ZZ", 0x1010, 0x10, 6);
+    end_children(&p);
+    end_children(&p);
+    end_children(&p);
+    begin_function(&p, "main", "", 0x1030, 0x10, 7);
+    end_children(&p);
+    end_children(&p);
+    put_lines(&p);
+    assert_int_equal(open_image(&p, NULL), SPGO_OK);
+    expect_runs(
+        &p, "1000-1010 n::(anonymous namespace)::C<int>::m:10.0\n"
+            "1010-1020 n::(anonymous namespace)::C<int>::m::(anonymous struct)::operator():11.0\n"
+            "1020-1030 n::c:12.6\n"
+            "1030-1040 main:13.0\n");
+    close_image(&p);
+}
+
+static void test_a_function_of_c_linkage_has_its_plain_name_for_the_linker(void **state)
+{
+    (void)state;
+    program p = {0};
+    symbol_found found = {0};
+    begin_unit(&p, UNIT);
+    begin_scope(&p, NAMESPACE, "n");
+    begin_function(&p, "c", "", 0x1000, 0x10, 5);
+    end_children(&p);
+    end_children(&p);
+    end_children(&p);
+    put_lines(&p);
+    assert_int_equal(open_image(&p, NULL), SPGO_OK);
+    assert_int_equal(p.backend.procedures(p.backend.self, &found, p.image.mem, NULL, NULL),
+                     SPGO_OK);
+    assert_int_equal(found.count, 1);
+    assert_string_equal(found.procedures[0].name.ptr, "c");
+    assert_string_equal(found.procedures[0].function->name.ptr, "n::c");
+    assert_string_equal(found.procedures[0].function->linkage_name.ptr, "c");
+    free(found.procedures);
+    close_image(&p);
+}
+
+/* "void f() { void g(); }" does not make g a part of f. */
+static void test_what_is_declared_in_a_function_is_not_of_it(void **state)
+{
+    (void)state;
+    program p = {0};
+    begin_unit(&p, UNIT);
+    begin_scope(&p, NAMESPACE, "n");
+    begin_function(&p, "f", "_ZN1n1fEv", 0x1000, 0x10, 5);
+    bytes_u8(&p.info, BLOCK);
+    const uint32_t g = put_declaration(&p, "g", "_ZN1n1gEv");
+    begin_scope(&p, CLASS, "C");
+    end_children(&p);
+    end_children(&p);
+    end_children(&p);
+    end_children(&p);
+    begin_definition(&p, g, 0x1010, 0x10);
+    end_children(&p);
+    end_children(&p);
+    put_lines(&p);
+    assert_int_equal(open_image(&p, NULL), SPGO_OK);
+    expect_runs(&p, "1000-1010 n::f:10.0\n1010-1020 n::g:11.0\n");
+    close_image(&p);
+}
+
+/* Each level deeper, in a file of a few bytes a level: beyond the bound names stay as they are. */
+static void test_scopes_without_end(void **state)
+{
+    (void)state;
+    enum { LEVELS = 400 };
+    program p = {0};
+    begin_unit(&p, UNIT);
+    for (int i = 0; i < LEVELS; i++)
+        begin_scope(&p, NAMESPACE, "n");
+    begin_function(&p, "f", "", 0x1000, 0x10, 5);
+    end_children(&p);
+    for (int i = 0; i < LEVELS; i++)
+        end_children(&p);
+    end_children(&p);
+    put_lines(&p);
+    assert_int_equal(open_image(&p, NULL), SPGO_OK);
+    expect_runs(&p, "1000-1010 f:10.0\n");
+    close_image(&p);
+}
+
+static void test_a_class_that_is_in_itself(void **state)
+{
+    (void)state;
+    program p = {0};
+    begin_unit(&p, UNIT);
+    const uint32_t f = (uint32_t)p.info.len;
+    begin_definition(&p, f, 0x1000, 0x10); /* specifies itself */
+    begin_scope(&p, CLASS, "C");
+    const uint32_t g = put_declaration(&p, "g", "");
+    end_children(&p);
+    end_children(&p);
+    begin_definition(&p, g, 0x1010, 0x10);
+    end_children(&p);
+    end_children(&p);
+    put_lines(&p);
+    assert_int_equal(open_image(&p, NULL), SPGO_OK);
+    expect_runs(&p, "1000-1010 :10.0\n1010-1020 C::g:11.0\n");
     close_image(&p);
 }
 
@@ -624,7 +708,10 @@ static void put_two_functions(program *p)
     begin_inlined(p, g, 0x1008, 0x20, 7, 3);
     end_children(p);
     end_children(p);
-    begin_function(p, "e", "", 0x1040, 0x10, 9);
+    begin_scope(p, CLASS, "C");
+    const uint32_t m = put_declaration(p, "m", "");
+    end_children(p);
+    begin_definition(p, m, 0x1040, 0x10);
     end_children(p);
     end_children(p);
     put_lines(p);
@@ -800,6 +887,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chains_of_inlined_calls),
         cmocka_unit_test(test_functions_have_names_files_and_lines),
+        cmocka_unit_test(test_names_have_namespaces_and_classes_before_them),
+        cmocka_unit_test(test_a_function_of_c_linkage_has_its_plain_name_for_the_linker),
+        cmocka_unit_test(test_what_is_declared_in_a_function_is_not_of_it),
+        cmocka_unit_test(test_scopes_without_end),
+        cmocka_unit_test(test_a_class_that_is_in_itself),
         cmocka_unit_test(test_code_without_lines_has_line_0),
         cmocka_unit_test(test_of_overlapping_siblings_the_later_counts),
         cmocka_unit_test(test_equal_calls_make_one_run),

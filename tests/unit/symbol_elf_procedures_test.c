@@ -15,6 +15,7 @@ static const uint8_t code_bytes[0x1000];
 
 typedef struct program {
     bytes symbols, names, eh_frame, file;
+    uint32_t plt_rva; /* of a section .plt of 0x100 bytes; 0: none */
     intern kept;
     code_segment segment;
     symbol_image image;
@@ -72,9 +73,17 @@ static void put_section(bytes *rows, uint32_t name_off, uint32_t type, uint64_t 
     bytes_u64(rows, entry_size);
 }
 
+/* Its bytes are not in the file. */
+static void put_code_section(bytes *rows, uint32_t name_off, uint64_t addr, uint64_t size)
+{
+    size_t at = rows->len;
+    put_section(rows, name_off, 1, addr, 0, size, 0, 0);
+    bytes_set_u64(rows, at + 8, ELF_SECTION_EXECUTE);
+}
+
 static void build(program *p)
 {
-    static const char names[] = "\0.eh_frame";
+    static const char names[] = "\0.eh_frame\0.plt\0.text";
     bytes *b = &p->file, rows = {0};
     bytes_put(b, "\177ELF\2\1\1\0\0\0\0\0\0\0\0", 16);
     bytes_u16(b, ELF_TYPE_EXEC);
@@ -89,9 +98,13 @@ static void build(program *p)
     bytes_put(b, p->eh_frame.ptr, p->eh_frame.len);
     put_section(&rows, 0, 3, 0, b->len, sizeof names, 0, 0);
     bytes_put(b, names, sizeof names);
+    if (p->plt_rva)
+        put_code_section(&rows, 11, BASE + p->plt_rva, 0x100);
+    if (p->plt_rva)
+        put_code_section(&rows, 16, BASE + CODE_RVA, p->plt_rva - CODE_RVA);
     bytes_set_u64(b, 40, b->len);
     bytes_set_u16(b, 58, 64);
-    bytes_set_u16(b, 60, 5);
+    bytes_set_u16(b, 60, (uint16_t)(rows.len / 64));
     bytes_set_u16(b, 62, 4);
     bytes_put(b, rows.ptr, rows.len);
     bytes_free(&rows);
@@ -195,6 +208,20 @@ static void test_extents_without_names(void **state)
     expect(&p, "f 1000 [1000,1020)\n 1020 [1020,1030)?\n 1200 [1200,1210)?\n");
 }
 
+/* What the linker makes for calls into other images is no function, nor the end of one. */
+static void test_a_table_of_jumps_is_no_function(void **state)
+{
+    (void)state;
+    program p = {.plt_rva = 0x1200};
+    add_symbol(&p, "last", 0x1100, 0, GLOBAL, FUNCTION);
+    add_extent(&p, 0x1200, 0x100);
+    add_extent(&p, 0x1300, 0x10);
+    expect(&p, "last 1100 [1100,1200)?\n 1300 [1300,1310)?\n");
+    p = (program){.plt_rva = 0x1200};
+    add_symbol(&p, "last", 0x1100, 0, GLOBAL, FUNCTION);
+    expect(&p, "last 1100 [1100,1200)?\n");
+}
+
 static void test_nothing_to_go_by(void **state)
 {
     (void)state;
@@ -259,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_cold_parts_of_statics_of_one_name_are_left_alone),
         cmocka_unit_test(test_sizes_that_are_not_told),
         cmocka_unit_test(test_extents_without_names),
+        cmocka_unit_test(test_a_table_of_jumps_is_no_function),
         cmocka_unit_test(test_nothing_to_go_by),
         cmocka_unit_test(test_a_damaged_eh_frame_gives_what_it_has),
         cmocka_unit_test(test_every_flipped_bit),

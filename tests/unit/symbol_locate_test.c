@@ -364,6 +364,27 @@ static void a_pdb_of_another_build_is_a_mismatch(void **state)
     assert_part(a.err.sentence, "{3249D99D-0C40-4931-8610-F4E4FB0B6936} age 1");
 }
 
+static void a_pdb_stands_for_the_image_beside_it(void **state)
+{
+    char path[4096];
+    put_data(state, "bin/app.pdb", "pdb/sym_crash.pdb");
+    snprintf(path, sizeof path, "%s", test_path(state, "bin/app.pdb"));
+    const char *dirs[] = {test_path(state, "images")};
+    symbols_opts opts = {.image_path = path, .dirs = dirs, .dir_count = 1};
+    answer none = ask(&opts);
+    assert_int_equal(none.code, SPGO_NOT_FOUND);
+    assert_part(none.err.sentence, "{3249D99D-0C40-4931-8610-F4E4FB0B6936} age 1");
+    put_data(state, "bin/app.exe", "pdb/bp_regtest64.exe");
+    answer other = ask(&opts);
+    assert_int_equal(other.code, SPGO_MISMATCH);
+    assert_part(other.err.sentence, "{72E103A8-5CB2-4907-8B76-B2E7C06257B1} age 3");
+    put_data(state, "images/App.dll", "pdb/sym_crash.exe");
+    answer a = ask(&opts);
+    assert_int_equal(a.code, SPGO_OK);
+    assert_part(a.image_path, "images/App.dll");
+    assert_part(a.debug_path, "bin/app.pdb");
+}
+
 static void other_containers_are_named(void **state)
 {
     static const struct {
@@ -421,6 +442,7 @@ int main(void)
         IN_FOLDER(pdbs_are_found_in_folders_and_stores),
         IN_FOLDER(a_pdb_stands_beside_its_image),
         IN_FOLDER(a_pdb_of_another_build_is_a_mismatch),
+        IN_FOLDER(a_pdb_stands_for_the_image_beside_it),
         IN_FOLDER(other_containers_are_named),
         IN_FOLDER(a_compressed_pdb_is_named),
     };

@@ -476,6 +476,52 @@ static void publics_that_are_left_are_aliases(void **state)
     close_opened(o);
 }
 
+/* As linkers leave the aliases that LLVM makes: names of what starts there, but not the first. */
+static void publics_that_are_no_functions_are_only_aliases(void **state)
+{
+    (void)state;
+    build b = build_streams(512);
+    put_public(&b.streams[S_SYMBOLS], 0, 0x60, "?aaaa@@YAXXZ");
+    put_public(&b.streams[S_SYMBOLS], 0, 0x68, "?inside@@3HA");
+    put_public(&b.streams[S_SYMBOLS], 0, 0x900, "?nowhere@@3HA");
+    opened *o = open_build(&b);
+    list_procedures(o);
+    const symbol_procedure *alias = procedure_named(o, "?aaaa@@YAXXZ");
+    assert_int_equal(alias->entry_rva, 0x1060);
+    assert_int_equal(alias->pieces[0].end_rva, 0x1070);
+    assert_null(alias->function);
+    assert_int_equal(o->found.count, 6);
+    close_opened(o);
+}
+
+enum { FOLDED_PROCS = 10000, FOLDED_PUBLICS = 1000 };
+
+static void put_folded(bytes *s)
+{
+    for (int i = 0; i < FOLDED_PROCS; i++) {
+        put_end(s, PDB_S_END);
+        put_proc(s, PDB_S_GPROC32, 1, 0x60, 0x10, "s::f");
+    }
+}
+
+/* Each procedure of an address against each public there would be 30 GB of names to search. */
+static void folded_functions_without_end(void **state)
+{
+    (void)state;
+    char name[1000] = "?f@";
+    build b = build_with(put_folded);
+    memset(name + 3, 'x', sizeof name - 4);
+    name[sizeof name - 1] = '\0';
+    for (int i = 0; i < FOLDED_PUBLICS; i++)
+        put_public(&b.streams[S_SYMBOLS], 2, 0x60, name);
+    opened *o = open_build(&b);
+    read_unit(o, 0);
+    check_text(run_at(o, 0x1060)->leaf->function->name, "s::f");
+    list_procedures(o);
+    assert_true(o->found.count > FOLDED_PROCS);
+    close_opened(o);
+}
+
 static void thunks_have_targets(void **state)
 {
     (void)state;
@@ -796,6 +842,8 @@ int main(void)
         cmocka_unit_test(names_of_32_bit_c_lose_their_underscore),
         cmocka_unit_test(procedures_have_pieces_and_flags),
         cmocka_unit_test(publics_that_are_left_are_aliases),
+        cmocka_unit_test(publics_that_are_no_functions_are_only_aliases),
+        cmocka_unit_test(folded_functions_without_end),
         cmocka_unit_test(thunks_have_targets),
         cmocka_unit_test(hints_are_those_of_the_procedure),
         cmocka_unit_test(publics_alone_have_guessed_sizes),
