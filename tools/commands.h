@@ -14,6 +14,7 @@ int cmd_probe_export(int argc, char **argv);
 int cmd_probe_record(int argc, char **argv);
 int cmd_probe_report(int argc, char **argv);
 int cmd_profile(int argc, char **argv);
+int cmd_spdconvert(int argc, char **argv);
 int cmd_spddump(int argc, char **argv);
 int cmd_sptaggregate(int argc, char **argv);
 int cmd_sptdump(int argc, char **argv);

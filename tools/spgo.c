@@ -24,6 +24,7 @@ static const struct command {
     {"overlap", cmd_overlap, "tell how alike two sample profiles are"},
     {"probe", cmd_probe, "time the functions of instrumented programs"},
     {"profile", cmd_profile, "make the profile that a compiler takes of SPT files or traces"},
+    {"spdconvert", cmd_spdconvert, "fill an SPD file with the counts of SPT files"},
     {"spddump", cmd_spddump, "show, compare or verify an SPD file"},
     {"sptaggregate", cmd_sptaggregate, "make an SPT file of traces"},
     {"sptdump", cmd_sptdump, "show, summarize or verify an SPT file"},
