@@ -97,8 +97,8 @@ typedef struct step_header {
     uint64_t thread_count;     /* threads that had a timer */
     uint64_t timerless_count;  /* threads that got none */
     uint64_t step_cpu_ns;      /* CPU time of bursts, of all threads: the cost of recording */
-    uint64_t thread_cpu_ns;    /* CPU time of all threads with timers, bursts included: achieved
-                                  overhead = step_cpu_ns / (thread_cpu_ns - step_cpu_ns) */
+    uint64_t process_cpu_ns;   /* CPU time since start_time_ns, bursts included: the overhead is
+                                  step_cpu_ns / (process_cpu_ns - step_cpu_ns) */
 
     uint8_t reserved[304];
     uint8_t command[STEP_COMMAND_BYTES]; /* as /proc/PID/cmdline, a NUL after each word */
