@@ -38,15 +38,15 @@ typedef struct step_self {
     /* Between bursts. */
     int timer; /* the kernel's id */
     volatile bool timed;
-    bool listed;           /* its THREAD slot is written */
-    uint8_t blocked;       /* STEP_BLOCKED_: what the program believes to have blocked */
-    uint8_t pending;       /* and what came in the meantime */
+    bool listed;     /* its THREAD slot is written */
+    uint8_t blocked; /* STEP_BLOCKED_: what the program believes to have blocked */
+    uint8_t pending; /* and what came in the meantime */
     uint32_t tid;
-    uint32_t stray_count;  /* bursts whose trap flag may come back with an old frame */
+    uint32_t stray_count; /* bursts whose trap flag may come back with an old frame */
     uint64_t begin_time_ns;
-    uint64_t end_cpu_ns;   /* of the last burst */
+    uint64_t end_cpu_ns; /* of the last burst */
     uint64_t random;
-    int64_t owed_ns;       /* CPU time that should have passed outside of bursts, less what has */
+    int64_t owed_ns; /* CPU time that should have passed outside of bursts, less what has */
 } step_self;
 
 /* Initial-exec, so that a handler reaches it without a call. */
@@ -63,14 +63,14 @@ typedef struct step_options {
 
 /* The process. Written before any thread is recorded, and anew in a child of fork. */
 typedef struct step_process {
-    step_header *header; /* NULL: nothing is recorded */
+    step_header *header;  /* NULL: nothing is recorded */
     _Atomic bool stopped; /* no bursts any more: the file is full, or the program took SIGTRAP */
     uint32_t pid;
     uint32_t slot_bytes;
     uint32_t slots_per_chunk;
     uint32_t steps_max;
     step_options options;
-    uint64_t start_cpu_ns; /* of the process */
+    uint64_t start_cpu_ns;    /* of the process */
     _Atomic uint64_t cost_ns; /* of a burst, a moving average */
     char folder[STEP_PATH_MAX];
     char path[STEP_PATH_MAX + 64];

@@ -19,8 +19,8 @@
 enum { OVERHEAD_DEFAULT_PPM = 50000, STEPS_PER_BRANCH_MAX = 64 };
 
 static const char preload_name[] = "LD_PRELOAD";
-static char preload[STEP_PATH_MAX + 16];                         /* LD_PRELOAD=<this library> */
-static char folder_text[STEP_PATH_MAX + sizeof STEP_ENV_DIR];    /* as they stand in an */
+static char preload[STEP_PATH_MAX + 16];                           /* LD_PRELOAD=<this library> */
+static char folder_text[STEP_PATH_MAX + sizeof STEP_ENV_DIR];      /* as they stand in an */
 static char options_text[STEP_PATH_MAX + sizeof STEP_ENV_OPTIONS]; /* environment */
 
 /* ------------------------------------------------------------------ options */
@@ -248,8 +248,7 @@ static void complete(char *const *from, char **to, char *text)
 #define COMPLETED(environment)                                                                     \
     (!step_this.header || is_complete(environment)                                                 \
          ? (char *const *)(environment)                                                            \
-         : complete_on_stack((environment),                                                        \
-                             alloca((count_of(environment) + 4) * sizeof(char *)),                 \
+         : complete_on_stack((environment), alloca((count_of(environment) + 4) * sizeof(char *)),  \
                              alloca(sizeof preload + 1 + length_of_preload(environment))))
 
 static size_t length_of_preload(char *const *environment)

@@ -91,9 +91,7 @@ static wanted *wanted_of(int sig)
 {
     if (!step_this.header)
         return NULL;
-    return sig == SIGTRAP                            ? &of_trap
-           : (uint32_t)sig == step_this.options.signal ? &of_timer
-                                                       : NULL;
+    return sig == SIGTRAP ? &of_trap : (uint32_t)sig == step_this.options.signal ? &of_timer : NULL;
 }
 
 static struct sigaction get_wanted(const wanted *w)
@@ -244,7 +242,7 @@ static void (*set_handler(wanted *w, int sig, void (*handler)(int), int flags))(
     STEP_EXPORT void (*name(int sig, void (*handler)(int)))(int);                                  \
     STEP_EXPORT void (*name(int sig, void (*handler)(int)))(int)                                   \
     {                                                                                              \
-        static _Atomic(step_function) cache;                                                              \
+        static _Atomic(step_function) cache;                                                       \
         wanted *w = wanted_of(sig);                                                                \
         return w ? set_handler(w, sig, handler, flags)                                             \
                  : ((signal_fn)step_next(#name, &cache))(sig, handler);                            \
