@@ -89,18 +89,30 @@ static void count_burst(const step_self *self, uint32_t stop, uint64_t cost_ns)
     __atomic_store_n(&h->process_cpu_ns, cpu_ns, __ATOMIC_RELAXED);
 }
 
-void step_burst_end(step_self *self, uint32_t stop, uint64_t end_ip)
+/* What that many steps cost, going by all that were taken so far. */
+static uint64_t guess_cost_ns(uint32_t steps)
+{
+    const uint64_t guess_ns = 8000;
+    uint64_t total = __atomic_load_n(&step_this.header->step_count, __ATOMIC_RELAXED);
+    uint64_t cpu_ns = __atomic_load_n(&step_this.header->step_cpu_ns, __ATOMIC_RELAXED);
+    return total ? cpu_ns / total * steps : guess_ns * steps;
+}
+
+static void end(step_self *self, uint32_t stop, uint64_t end_ip, bool broken)
 {
     uint64_t time_ns = step_clock_ns(CLOCK_MONOTONIC);
     self->active = false;
     list_thread(self);
     step_images_refresh(time_ns);
-    uint64_t cpu_ns = step_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    uint64_t cost_ns = cpu_ns - self->start_cpu_ns;
+    uint64_t cost_ns = step_clock_ns(CLOCK_THREAD_CPUTIME_ID) - self->start_cpu_ns;
+    if (broken) {
+        uint64_t guess_ns = guess_cost_ns(self->step_count);
+        cost_ns = guess_ns < cost_ns ? guess_ns : cost_ns;
+    }
     if (self->taken)
         write_record(self, stop, end_ip, time_ns, cost_ns);
     count_burst(self, stop, cost_ns);
-    self->end_cpu_ns = cpu_ns;
+    self->end_cpu_ns = self->start_cpu_ns + cost_ns;
     step_thread_arm(self, cost_ns);
 }
 
@@ -249,6 +261,16 @@ static int step(step_self *self, greg_t *regs)
 
 /* ------------------------------------------------------------------ the handlers */
 
+/* A signal of the program's own, perhaps within a burst: its handler finds the flag as it was. */
+static void forward(step_self *self, int sig, siginfo_t *info, ucontext_t *context)
+{
+    greg_t *flags = &context->uc_mcontext.gregs[REG_EFL];
+    greg_t ours = self->active ? *flags & STEP_FLAG_TRAP : 0;
+    *flags &= ~ours;
+    step_signals_forward(sig, info, context);
+    *flags |= ours;
+}
+
 void step_on_trap(int sig, siginfo_t *info, void *context)
 {
     ucontext_t *c = context;
@@ -261,22 +283,23 @@ void step_on_trap(int sig, siginfo_t *info, void *context)
             return;
         }
         regs[REG_EFL] &= ~(greg_t)STEP_FLAG_TRAP;
-        step_burst_end(self, (uint32_t)stop, (uint64_t)regs[REG_RIP]);
+        end(self, (uint32_t)stop, (uint64_t)regs[REG_RIP], false);
     } else if (info->si_code == TRAP_TRACE && self->stray_count > 0) {
         self->stray_count--;
         step_count(&step_this.header->stray_count, 1);
         regs[REG_EFL] &= ~(greg_t)STEP_FLAG_TRAP;
     } else {
-        step_signals_forward(sig, info, c);
+        forward(self, sig, info, c);
     }
 }
 
-/* A burst that no trap comes from any more: control left it through a signal handler. */
+/* A burst that no trap comes from any more: control left it through a signal handler, and what came
+ * then was not stepped. */
 static void end_broken(step_self *self)
 {
     step_count(&step_this.header->broken_count, 1);
     self->stray_count++;
-    step_burst_end(self, STEP_STOP_JUMP, self->prev.addr);
+    end(self, STEP_STOP_JUMP, self->prev.addr, true);
 }
 
 static bool begin(step_self *self, greg_t *regs)
@@ -296,10 +319,11 @@ static bool begin(step_self *self, greg_t *regs)
     self->code_size = 0;
     int stop = look_ahead(self, self->start_ip, regs);
     if (stop >= 0) {
-        step_burst_end(self, (uint32_t)stop, self->start_ip);
+        end(self, (uint32_t)stop, self->start_ip, false);
         return true;
     }
     self->active = true;
+    step_thread_watch(self);
     regs[REG_EFL] |= STEP_FLAG_TRAP;
     return true;
 }
@@ -310,7 +334,7 @@ void step_on_timer(int sig, siginfo_t *info, void *context)
     greg_t *regs = c->uc_mcontext.gregs;
     step_self *self = &step_me;
     if (info->si_code != SI_TIMER || info->si_value.sival_ptr != &step_this) {
-        step_signals_forward(sig, info, c);
+        forward(self, sig, info, c);
         return;
     }
     if (!self->timed || atomic_load_explicit(&step_this.stopped, memory_order_relaxed))

@@ -5,6 +5,7 @@
 #include <step_runtime/step_internal.h>
 
 #include <fcntl.h>
+#include <sys/uio.h>
 
 enum {
     MAPPINGS_MAX = 8192,
@@ -23,6 +24,7 @@ typedef struct mapping {
     uint32_t dev_major, dev_minor;
     uint32_t prot;
     uint32_t seen; /* the last scan that met it */
+    bool silent;   /* the beginning of a file that is no image: not written down */
 } mapping;
 
 static struct {
@@ -156,8 +158,21 @@ static bool is_same(const mapping *a, const mapping *b)
 
 static void remove_mapping(mapping *m)
 {
-    write_image(STEP_SLOT_IMAGE_END, m, NULL, 0);
+    if (!m->silent)
+        write_image(STEP_SLOT_IMAGE_END, m, NULL, 0);
     atomic_store(&m->end_addr, 0);
+}
+
+/* Does the file begin as an ELF or PE image does? The system call copes with files that are cut off
+ * meanwhile. */
+static bool begins_image(const mapping *m)
+{
+    uint8_t start[4] = {0};
+    const struct iovec here = {start, sizeof start};
+    const struct iovec there = {(void *)(uintptr_t)m->start_addr, sizeof start};
+    step_sys6(SYS_process_vm_readv, step_pid(), (long)&here, 1, (long)&there, 1, 0);
+    return (start[0] == 0x7F && start[1] == 'E' && start[2] == 'L' && start[3] == 'F') ||
+           (start[0] == 'M' && start[1] == 'Z');
 }
 
 static void add_mapping(mapping *place, const line *l)
@@ -178,7 +193,9 @@ static void add_mapping(mapping *place, const line *l)
     atomic_store(&m->end_addr, l->m.end_addr);
     if (index == images.count)
         atomic_store(&images.count, index + 1);
-    write_image(STEP_SLOT_IMAGE, m, l->path, l->path_size);
+    m->silent = !(m->prot & STEP_PROT_EXEC) && !begins_image(m);
+    if (!m->silent)
+        write_image(STEP_SLOT_IMAGE, m, l->path, l->path_size);
 }
 
 static void take_line(const char *text)

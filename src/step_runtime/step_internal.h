@@ -83,12 +83,10 @@ extern step_process step_this __attribute__((visibility("hidden")));
 /* Begins a file for this process; false if there can be none. */
 bool step_output_begin(uint32_t start_kind);
 
-/* Marks the file as ended. The process may go on: an exec can fail (step_output_resume). */
+/* Marks the file as ended and gives back what was preallocated. The process may go on: an exec can
+ * fail (step_output_resume). */
 void step_output_end(uint32_t end_kind);
 void step_output_resume(void);
-
-/* Gives back what was preallocated and not used. */
-void step_output_trim(void);
 
 /* `span` consecutive slots, the first one's index in *first. NULL when there is no room. */
 void *step_slots_reserve(uint32_t span, uint64_t *first);
@@ -121,9 +119,6 @@ void step_images_forget(void);
 void step_on_trap(int sig, siginfo_t *info, void *context);
 void step_on_timer(int sig, siginfo_t *info, void *context);
 
-/* Writes what the burst has seen and sets the timer for the next. */
-void step_burst_end(step_self *self, uint32_t stop, uint64_t end_ip);
-
 /* ------------------------------------------------------------------ step_threads.c */
 
 void step_thread_begin(void);
@@ -134,6 +129,9 @@ void step_thread_after_fork(void);
 
 /* Sets the timer for the next burst, after one that took cost_ns (0: after none). */
 void step_thread_arm(step_self *self, uint64_t cost_ns);
+
+/* Sets the timer to look after a burst that has begun. */
+void step_thread_watch(step_self *self);
 
 /* No burst goes on and none begins until the thread resumes. */
 void step_thread_pause(step_self *self);

@@ -153,23 +153,8 @@ static uint64_t process_cpu_ns(void)
     return step_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - step_this.start_cpu_ns;
 }
 
-void step_output_end(uint32_t end_kind)
-{
-    step_header *h = step_this.header;
-    h->process_cpu_ns = process_cpu_ns();
-    h->end_time_ns = step_clock_ns(CLOCK_MONOTONIC);
-    __atomic_store_n(&h->end_kind, end_kind, __ATOMIC_RELEASE);
-}
-
-void step_output_resume(void)
-{
-    step_header *h = step_this.header;
-    __atomic_store_n(&h->end_kind, STEP_END_UNKNOWN, __ATOMIC_RELEASE);
-    h->end_time_ns = 0;
-}
-
 /* The room becomes a hole and the size stays: other threads may still reserve slots in it. */
-void step_output_trim(void)
+static void trim(void)
 {
     uint64_t count = __atomic_load_n(&step_this.header->slot_count, __ATOMIC_ACQUIRE);
     uint64_t used = count % step_this.slots_per_chunk * step_this.slot_bytes;
@@ -183,6 +168,22 @@ void step_output_trim(void)
     step_sys(SYS_fallocate, fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (long)(chunk + kept),
              (long)(STEP_CHUNK_BYTES - kept));
     step_sys(SYS_close, fd, 0, 0, 0);
+}
+
+void step_output_end(uint32_t end_kind)
+{
+    step_header *h = step_this.header;
+    trim();
+    h->process_cpu_ns = process_cpu_ns();
+    h->end_time_ns = step_clock_ns(CLOCK_MONOTONIC);
+    __atomic_store_n(&h->end_kind, end_kind, __ATOMIC_RELEASE);
+}
+
+void step_output_resume(void)
+{
+    step_header *h = step_this.header;
+    __atomic_store_n(&h->end_kind, STEP_END_UNKNOWN, __ATOMIC_RELEASE);
+    h->end_time_ns = 0;
 }
 
 static uint8_t *add_chunk(uint64_t number)

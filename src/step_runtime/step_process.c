@@ -132,10 +132,8 @@ static bool is_recorded_process(void)
 
 __attribute__((destructor)) static void end_program(void)
 {
-    if (!is_recorded_process())
-        return;
-    step_output_end(STEP_END_EXIT);
-    step_output_trim();
+    if (is_recorded_process())
+        step_output_end(STEP_END_EXIT);
 }
 
 typedef int (*int_fn)(void);

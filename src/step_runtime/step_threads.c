@@ -12,7 +12,7 @@
 
 enum { PPM = 1000000, FEEDBACK = 4, AVERAGE = 8, COST_GUESS_NS = 2200000, OWED_PERIODS_MAX = 64 };
 
-static const uint64_t watch_ns = 100000000;
+static const uint64_t watch_ns = 20000000;
 
 /* ------------------------------------------------------------------ the time to the next burst */
 
@@ -71,7 +71,13 @@ static void set_timer(const step_self *self, uint64_t delay_ns, uint64_t again_n
     step_sys(SYS_timer_settime, self->timer, 0, (long)&t, 0);
 }
 
-/* It fires again while nobody sets it: a burst can be left without a trap to end it. */
+/* It fires again while nobody sets it: a signal can get lost, and a burst can be left without a
+ * trap to end it. */
+void step_thread_watch(step_self *self)
+{
+    set_timer(self, watch_ns, watch_ns);
+}
+
 void step_thread_arm(step_self *self, uint64_t cost_ns)
 {
     if (!self->timed)
