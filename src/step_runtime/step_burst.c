@@ -305,9 +305,7 @@ static void end_broken(step_self *self)
 static bool begin(step_self *self, greg_t *regs)
 {
     uint64_t first;
-    if (!self->record)
-        self->record = step_slots_reserve(1, &first);
-    if (!self->record)
+    if (!step_output_open())
         return false;
     self->taken = self->step_count = 0;
     self->after_syscall = false;
@@ -318,6 +316,10 @@ static bool begin(step_self *self, greg_t *regs)
     self->step_limit = step_this.steps_max;
     self->code_size = 0;
     int stop = look_ahead(self, self->start_ip, regs);
+    if (!self->record) /* after a first look at the images: they should come first */
+        self->record = step_slots_reserve(1, &first);
+    if (!self->record)
+        return false;
     if (stop >= 0) {
         end(self, (uint32_t)stop, self->start_ip, false);
         return true;

@@ -8,8 +8,9 @@
  * Slot i lies at header_bytes + i / per_chunk * chunk_bytes + i % per_chunk * slot_bytes. A slot is
  * reserved by adding to the header's slot_count and becomes valid when its kind is stored, as the
  * last of its fields: a slot of kind 0 is one that a thread was still writing, and is passed over.
- * Slots stand in the order of reservation, which is nearly that of time. Files are made by every
- * start of a program and every fork: a process that calls exec leaves one file for each program.
+ * Slots stand in the order of reservation, which is nearly that of time; a record can stand before
+ * images that its burst was the first to see, so readers go by time_ns. A process leaves no file
+ * before its first burst, and one for each program that it becomes by exec.
  *
  * The file's size is a multiple of what was preallocated and says nothing; slot_count does.
  */

@@ -63,7 +63,9 @@ typedef struct step_options {
 
 /* The process. Written before any thread is recorded, and anew in a child of fork. */
 typedef struct step_process {
-    step_header *header;  /* NULL: nothing is recorded */
+    bool recording;      /* or else nothing of this library does anything */
+    step_header *header; /* of the file, or what is to become it */
+    _Atomic bool has_file;
     _Atomic bool stopped; /* no bursts any more: the file is full, or the program took SIGTRAP */
     uint32_t pid;
     uint32_t slot_bytes;
@@ -80,8 +82,11 @@ extern step_process step_this __attribute__((visibility("hidden")));
 
 /* ------------------------------------------------------------------ step_output.c */
 
-/* Begins a file for this process; false if there can be none. */
-bool step_output_begin(uint32_t start_kind);
+/* Begins to count for this process. */
+void step_output_begin(uint32_t start_kind);
+
+/* Makes the file, if there is none; false if there can be none. In handlers. */
+bool step_output_open(void);
 
 /* Marks the file as ended and gives back what was preallocated. The process may go on: an exec can
  * fail (step_output_resume). */

@@ -1,5 +1,6 @@
 /*
- * The file of a process: made, mapped and grown chunk by chunk. A chunk is allocated before it is
+ * The file of a process: made with its first burst, so that short processes cost next to nothing,
+ * and grown chunk by chunk. A chunk is allocated before it is
  * mapped, since a write to a mapping that finds the disk full kills the program. The file is closed
  * between, because programs close descriptors that they do not know.
  */
@@ -7,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
 
 enum {
@@ -20,6 +22,7 @@ step_process step_this;
 static struct {
     _Atomic(uint8_t *) chunks[CHUNKS_MAX];
     _Atomic bool growing;
+    step_header early; /* counters of a process that has no file yet */
 } output;
 
 static char *put_text(char *to, const char *text)
@@ -77,10 +80,10 @@ static bool allocate(int fd, uint64_t offset, uint64_t size)
 
 static void *map(int fd, uint64_t offset, uint64_t size)
 {
-    long result = allocate(fd, offset, size)
-                      ? step_sys6(SYS_mmap, 0, (long)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-                                  (long)offset)
-                      : -ENOSPC;
+    if (!allocate(fd, offset, size))
+        return NULL;
+    long result =
+        step_sys6(SYS_mmap, 0, (long)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (long)offset);
     return result < 0 && result > -4096 ? NULL : (void *)result;
 }
 
@@ -100,34 +103,34 @@ static void fill_header(step_header *h, uint32_t start_kind)
     h->start_realtime_ns = step_clock_ns(CLOCK_REALTIME);
     h->interval_ns = o->interval_ns;
     h->overhead_ppm = o->overhead_ppm;
+}
+
+static void read_command(step_header *h)
+{
     long fd = step_sys(SYS_openat, AT_FDCWD, (long)"/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
-    if (fd >= 0) {
-        long size = step_sys(SYS_read, fd, (long)h->command, STEP_COMMAND_BYTES, 0);
-        h->command_size = size > 0 ? (uint32_t)size : 0;
-        step_sys(SYS_close, fd, 0, 0, 0);
-    }
-    atomic_thread_fence(memory_order_release);
-    for (unsigned i = 0; i < sizeof h->magic; i++)
-        h->magic[i] = (uint8_t)STEP_FILE_MAGIC[i];
+    if (fd < 0)
+        return;
+    long size = step_sys(SYS_read, fd, (long)h->command, STEP_COMMAND_BYTES, 0);
+    h->command_size = size > 0 ? (uint32_t)size : 0;
+    step_sys(SYS_close, fd, 0, 0, 0);
 }
 
 /* The mappings of the parent's file stay behind in a child that was forked. */
 static void forget_parent(void)
 {
-    if (step_this.header)
-        step_sys(SYS_munmap, (long)step_this.header, STEP_HEADER_BYTES, 0, 0);
-    step_this.header = NULL;
-    for (unsigned i = 0; i < CHUNKS_MAX; i++) {
-        uint8_t *chunk = atomic_load(&output.chunks[i]);
-        if (!chunk) /* none was begun out of order by more than a few */
-            break;
-        step_sys(SYS_munmap, (long)chunk, STEP_CHUNK_BYTES, 0, 0);
+    if (step_this.has_file)
+        step_sys(SYS_munmap, (long)step_this.header, STEP_HEADER_BYTES + STEP_CHUNK_BYTES, 0, 0);
+    for (unsigned i = 1; i < CHUNKS_MAX && atomic_load(&output.chunks[i]); i++) {
+        step_sys(SYS_munmap, (long)atomic_load(&output.chunks[i]), STEP_CHUNK_BYTES, 0, 0);
         atomic_store(&output.chunks[i], NULL);
     }
+    atomic_store(&output.chunks[0], NULL);
     atomic_store(&output.growing, false);
+    step_this.has_file = false;
+    memset(&output.early, 0, sizeof output.early);
 }
 
-bool step_output_begin(uint32_t start_kind)
+void step_output_begin(uint32_t start_kind)
 {
     forget_parent();
     uint32_t bytes = STEP_RECORD_BYTES + 17 * step_this.options.branches_max;
@@ -135,17 +138,48 @@ bool step_output_begin(uint32_t start_kind)
     step_this.slots_per_chunk = STEP_CHUNK_BYTES / step_this.slot_bytes;
     step_this.pid = step_pid();
     step_this.start_cpu_ns = step_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    step_this.header = &output.early;
+    fill_header(&output.early, start_kind);
+}
+
+/* The file begins with its first chunk. The magic goes in when all else is there. */
+static bool make_file(void)
+{
     int fd = open_new();
     if (fd < 0)
         return false;
-    step_header *h = map(fd, 0, STEP_HEADER_BYTES);
+    uint8_t *start = map(fd, 0, STEP_HEADER_BYTES + STEP_CHUNK_BYTES);
     step_sys(SYS_close, fd, 0, 0, 0);
-    if (h)
-        fill_header(h, start_kind);
-    else
+    if (!start) {
         step_sys(SYS_unlink, (long)step_this.path, 0, 0, 0);
+        return false;
+    }
+    step_header *h = (step_header *)(void *)start;
+    *h = output.early;
+    read_command(h);
+    atomic_store(&output.chunks[0], start + STEP_HEADER_BYTES);
     step_this.header = h;
-    return h != NULL;
+    atomic_thread_fence(memory_order_release);
+    memcpy(h->magic, STEP_FILE_MAGIC, sizeof h->magic);
+    return true;
+}
+
+bool step_output_open(void)
+{
+    bool free = false;
+    for (unsigned tries = 0; !atomic_load(&step_this.has_file); tries++) {
+        if (atomic_load(&step_this.stopped) || tries == GROW_TRIES_MAX)
+            return false;
+        if (!atomic_compare_exchange_strong(&output.growing, &free, true)) {
+            free = false;
+            step_sys(SYS_sched_yield, 0, 0, 0, 0);
+            continue;
+        }
+        bool made = atomic_load(&step_this.has_file) || make_file();
+        atomic_store(made ? &step_this.has_file : &step_this.stopped, true);
+        atomic_store(&output.growing, false);
+    }
+    return true;
 }
 
 static uint64_t process_cpu_ns(void)
@@ -172,6 +206,8 @@ static void trim(void)
 
 void step_output_end(uint32_t end_kind)
 {
+    if (!step_this.has_file)
+        return;
     step_header *h = step_this.header;
     trim();
     h->process_cpu_ns = process_cpu_ns();
@@ -181,6 +217,8 @@ void step_output_end(uint32_t end_kind)
 
 void step_output_resume(void)
 {
+    if (!step_this.has_file)
+        return;
     step_header *h = step_this.header;
     __atomic_store_n(&h->end_kind, STEP_END_UNKNOWN, __ATOMIC_RELEASE);
     h->end_time_ns = 0;

@@ -97,19 +97,13 @@ static void begin_recording(uint32_t start_kind)
 {
     atomic_store(&step_this.stopped, false);
     step_images_forget();
-    if (!step_output_begin(start_kind))
-        return;
-    step_images_scan();
-    if (start_kind == STEP_START_PROGRAM && !step_signals_begin()) {
-        step_this.header = NULL;
-        return;
-    }
+    step_output_begin(start_kind);
     step_thread_begin();
 }
 
 static void begin_in_child(void)
 {
-    if (!step_this.header || step_this.pid == step_pid())
+    if (!step_this.recording || step_this.pid == step_pid())
         return;
     step_thread_after_fork();
     begin_recording(STEP_START_FORK);
@@ -121,13 +115,16 @@ __attribute__((constructor)) static void begin_program(void)
         return;
     step_this.options = read_options(getenv(STEP_ENV_OPTIONS));
     step_this.steps_max = STEPS_PER_BRANCH_MAX * step_this.options.branches_max;
+    if (!step_signals_begin())
+        return;
+    step_this.recording = true;
     begin_recording(STEP_START_PROGRAM);
     pthread_atfork(NULL, NULL, begin_in_child);
 }
 
 static bool is_recorded_process(void)
 {
-    return step_this.header && step_this.pid == step_pid();
+    return step_this.recording && step_this.pid == step_pid();
 }
 
 __attribute__((destructor)) static void end_program(void)
@@ -244,7 +241,7 @@ static void complete(char *const *from, char **to, char *text)
 /* The complete environment on the caller's stack: there may be no memory to be had, as between
  * vfork and exec. Only of programs that clear the environment is there something to add. */
 #define COMPLETED(environment)                                                                     \
-    (!step_this.header || is_complete(environment)                                                 \
+    (!step_this.recording || is_complete(environment)                                              \
          ? (char *const *)(environment)                                                            \
          : complete_on_stack((environment), alloca((count_of(environment) + 4) * sizeof(char *)),  \
                              alloca(sizeof preload + 1 + length_of_preload(environment))))

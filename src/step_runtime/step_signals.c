@@ -89,7 +89,7 @@ static uint64_t set_of_blocked(uint8_t blocked)
 
 static wanted *wanted_of(int sig)
 {
-    if (!step_this.header)
+    if (!step_this.recording)
         return NULL;
     return sig == SIGTRAP ? &of_trap : (uint32_t)sig == step_this.options.signal ? &of_timer : NULL;
 }
@@ -220,7 +220,7 @@ STEP_EXPORT int sigaction(int sig, const struct sigaction *restrict action,
         return 0;
     }
     sigaction_fn next = (sigaction_fn)step_next("sigaction", &cache);
-    if (!action || !step_this.header)
+    if (!action || !step_this.recording)
         return next(sig, action, old);
     struct sigaction changed = *action;
     *word_of(&changed.sa_mask) &= ~our_signals();
@@ -290,12 +290,12 @@ STEP_EXPORT int sigprocmask(int how, const sigset_t *restrict set, sigset_t *res
 {
     static _Atomic(step_function) cache;
     sigmask_fn next = (sigmask_fn)step_next("sigprocmask", &cache);
-    return step_this.header ? change_mask(next, how, set, old) : next(how, set, old);
+    return step_this.recording ? change_mask(next, how, set, old) : next(how, set, old);
 }
 
 STEP_EXPORT int pthread_sigmask(int how, const sigset_t *restrict set, sigset_t *restrict old)
 {
     static _Atomic(step_function) cache;
     sigmask_fn next = (sigmask_fn)step_next("pthread_sigmask", &cache);
-    return step_this.header ? change_mask(next, how, set, old) : next(how, set, old);
+    return step_this.recording ? change_mask(next, how, set, old) : next(how, set, old);
 }

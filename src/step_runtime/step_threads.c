@@ -150,7 +150,7 @@ void step_thread_resume(step_self *self)
 void step_thread_end(void)
 {
     step_self *self = &step_me;
-    if (!self->timed || !step_this.header)
+    if (!self->timed)
         return;
     step_thread_pause(self);
     step_sys(SYS_timer_delete, self->timer, 0, 0, 0);
@@ -221,7 +221,7 @@ static int run_c11_thread(void *arg)
 
 static start *make_start(void *arg)
 {
-    start *s = step_this.header ? malloc(sizeof *s) : NULL;
+    start *s = step_this.recording ? malloc(sizeof *s) : NULL;
     if (s)
         *s = (start){.arg = arg, .blocked = step_me.blocked};
     return s;

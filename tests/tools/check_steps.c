@@ -28,13 +28,15 @@ typedef struct file {
 } file;
 
 typedef struct mapping {
-    uint64_t start, end, rva; /* of start */
+    uint64_t start, end, rva;  /* of start */
+    uint64_t seen_ns, gone_ns; /* UINT64_MAX: never */
     file *f;
 } mapping;
 
 typedef struct checker {
     mapping mappings[IMAGES_MAX];
     size_t mapping_count;
+    uint64_t time_ns; /* of the record at hand */
     uint64_t records, branches, ranges, unknown, wrong, taken_to_next;
     const char *name;
 } checker;
@@ -84,27 +86,32 @@ static void add_image(checker *c, const step_event *e)
         return;
     uint64_t end = e->image.start_addr + e->image.size_bytes;
     mapping *m = &c->mappings[c->mapping_count++];
-    *m = (mapping){.start = e->image.start_addr, .end = end, .f = get_file(e->image.path.ptr)};
+    *m = (mapping){.start = e->image.start_addr,
+                   .end = end,
+                   .seen_ns = e->time_ns,
+                   .gone_ns = UINT64_MAX,
+                   .f = get_file(e->image.path.ptr)};
     if (!m->f || !m->f->decoder ||
         !elf_rva_of_map(&m->f->elf, e->image.file_offset, e->image.size_bytes, &m->rva))
         m->f = NULL;
 }
 
-static void remove_image(checker *c, const step_event *e)
+static void end_image(checker *c, const step_event *e)
 {
     for (size_t i = 0; i < c->mapping_count; i++) {
-        if (c->mappings[i].start == e->image.start_addr) {
-            c->mappings[i] = c->mappings[--c->mapping_count];
-            return;
-        }
+        mapping *m = &c->mappings[i];
+        if (m->start == e->image.start_addr && m->gone_ns == UINT64_MAX)
+            m->gone_ns = e->time_ns;
     }
 }
 
 static const mapping *find(const checker *c, uint64_t addr)
 {
     for (size_t i = 0; i < c->mapping_count; i++) {
-        if (addr >= c->mappings[i].start && addr < c->mappings[i].end)
-            return &c->mappings[i];
+        const mapping *m = &c->mappings[i];
+        if (addr >= m->start && addr < m->end && c->time_ns >= m->seen_ns &&
+            c->time_ns < m->gone_ns)
+            return m;
     }
     return NULL;
 }
@@ -190,6 +197,7 @@ static void check_record(checker *c, const step_event *e)
     uint32_t count = e->record.branch_count;
     step_branch newest = step_branch_at(e, 0), oldest = step_branch_at(e, count - 1);
     c->records++;
+    c->time_ns = e->time_ns;
     for (uint32_t i = 0; i < count; i++) {
         step_branch b = step_branch_at(e, i);
         check_branch(c, e, b, e->record.kinds[i]);
@@ -200,14 +208,31 @@ static void check_record(checker *c, const step_event *e)
     check_range(c, e, newest.to, e->record.end_ip);
 }
 
+/* Images first: a record can stand before those that its burst was the first to see. */
+static void check_events(checker *c, const step_document *doc, diag *findings)
+{
+    step_walk w;
+    step_event e;
+    step_walk_begin(&w, doc, findings);
+    while (step_walk_next(&w, &e)) {
+        if (e.kind == STEP_EVENT_IMAGE)
+            add_image(c, &e);
+        else if (e.kind == STEP_EVENT_IMAGE_END)
+            end_image(c, &e);
+    }
+    step_walk_begin(&w, doc, NULL);
+    while (step_walk_next(&w, &e)) {
+        if (e.kind == STEP_EVENT_RECORD)
+            check_record(c, &e);
+    }
+}
+
 static bool check_file(checker *c, const char *path)
 {
     os_input *in;
     spgo_error err;
     diag findings = {0};
     step_document doc;
-    step_walk w;
-    step_event e;
     c->name = path;
     c->mapping_count = 0;
     if (os_input_open(path, &in, &err) != SPGO_OK) {
@@ -215,17 +240,10 @@ static bool check_file(checker *c, const char *path)
         return false;
     }
     spgo_code code = step_open(os_input_bytes(in), &doc, &findings, &err);
-    if (code != SPGO_OK)
+    if (code == SPGO_OK)
+        check_events(c, &doc, &findings);
+    else
         printf("%s: %s\n", path, err.sentence);
-    step_walk_begin(&w, &doc, &findings);
-    while (code == SPGO_OK && step_walk_next(&w, &e)) {
-        if (e.kind == STEP_EVENT_IMAGE)
-            add_image(c, &e);
-        else if (e.kind == STEP_EVENT_IMAGE_END)
-            remove_image(c, &e);
-        else if (e.kind == STEP_EVENT_RECORD)
-            check_record(c, &e);
-    }
     for (size_t i = 0; i < findings.kept_count; i++)
         printf("%s: %s\n", path, findings.kept[i].sentence);
     os_input_close(in);
