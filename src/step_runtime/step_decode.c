@@ -10,7 +10,7 @@ enum {
     INSN_BYTES_MAX = 15
 };
 
-/* Bytes of code; behind the end come NOPs, so that what is cut off there is plain. */
+/* Bytes of code; behind the end come zeros, so that what is cut off there is plain. */
 typedef struct code {
     const uint8_t *at;
     const uint8_t *end;
@@ -18,12 +18,12 @@ typedef struct code {
 
 static inline uint8_t take(code *c)
 {
-    return c->at < c->end ? *c->at++ : 0x90;
+    return c->at < c->end ? *c->at++ : 0;
 }
 
 static inline uint8_t peek(const code *c)
 {
-    return c->at < c->end ? *c->at : 0x90;
+    return c->at < c->end ? *c->at : 0;
 }
 
 typedef struct prefixes {
@@ -127,6 +127,8 @@ static uint8_t op_of(uint8_t opcode, const code *c)
         return STEP_OP_POPF;
     case 0x8E: /* mov to ss holds the trap back by an instruction */
         return (peek(c) >> 3 & 7) == 2 ? STEP_OP_REFUSED : STEP_OP_PLAIN;
+    case 0xC7: /* xbegin: a trap ends the transaction */
+        return peek(c) == 0xF8 ? STEP_OP_REFUSED : STEP_OP_PLAIN;
     case 0xCC: /* int3, int n, iret, int1: their traps are the program's business */
     case 0xCD:
     case 0xCF:

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 enum {
     CHUNKS_MAX = 16384, /* 4 GiB */
@@ -63,10 +64,19 @@ static int open_new(void)
     return -EEXIST;
 }
 
+/* To go beyond the limit on files would bring a signal that kills. */
+static bool is_allowed(uint64_t size)
+{
+    struct rlimit limit = {0};
+    return step_sys(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit) == 0 && size <= limit.rlim_cur;
+}
+
 /* Gives the file room for real; a file system that cannot promise it gets zeros. */
 static bool allocate(int fd, uint64_t offset, uint64_t size)
 {
     static const uint8_t zeros[4096];
+    if (!is_allowed(offset + size))
+        return false;
     long result = step_sys(SYS_fallocate, fd, 0, (long)offset, (long)size);
     if (result != -EOPNOTSUPP && result != -ENOSYS)
         return result == 0;

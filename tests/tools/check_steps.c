@@ -37,6 +37,8 @@ typedef struct checker {
     mapping mappings[IMAGES_MAX];
     size_t mapping_count;
     uint64_t time_ns; /* of the record at hand */
+    uint64_t kinds[STEP_BRANCH_FAR + 1];
+    bool filtered; /* branches were left out: ranges say nothing */
     uint64_t records, branches, ranges, unknown, wrong, taken_to_next;
     const char *name;
 } checker;
@@ -164,6 +166,7 @@ static bool check_branch(checker *c, const step_event *e, step_branch b, uint8_t
     code_instruction i;
     uint64_t target;
     c->branches++;
+    c->kinds[recorded]++;
     if (!decode(c, b.from, &i, &target))
         return true;
     c->taken_to_next += b.to == b.from + i.size_bytes;
@@ -179,6 +182,8 @@ static bool check_range(checker *c, const step_event *e, uint64_t to, uint64_t l
 {
     code_instruction i;
     uint64_t target, addr = to;
+    if (c->filtered)
+        return true;
     c->ranges++;
     for (unsigned steps = 0; addr != last; steps++) {
         if (addr > last || steps == STEPS_MAX)
@@ -213,6 +218,7 @@ static void check_events(checker *c, const step_document *doc, diag *findings)
 {
     step_walk w;
     step_event e;
+    c->filtered = doc->header.filter != 0;
     step_walk_begin(&w, doc, findings);
     while (step_walk_next(&w, &e)) {
         if (e.kind == STEP_EVENT_IMAGE)
@@ -259,6 +265,10 @@ int main(int argc, char **argv)
     printf("records %" PRIu64 " branches %" PRIu64 " ranges %" PRIu64 " unknown %" PRIu64
            " to-next %" PRIu64 " wrong %" PRIu64 "\n",
            c.records, c.branches, c.ranges, c.unknown, c.taken_to_next, c.wrong);
+    printf("kinds");
+    for (size_t i = STEP_BRANCH_JCC; i <= STEP_BRANCH_FAR; i++)
+        printf(" %" PRIu64, c.kinds[i]);
+    printf("\n");
     for (size_t i = 0; i < file_count; i++) {
         code_decoder_free(files[i].decoder);
         os_input_close(files[i].in);

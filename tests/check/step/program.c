@@ -63,7 +63,7 @@ static void *busy(void *arg)
 static int part_flags(void)
 {
     unsigned long seen = 0;
-    double end = cpu_s() + 2;
+    double end = cpu_s() + 2 * SCALE;
     while (cpu_s() < end) {
         for (int i = 0; i < 200; i++) {
             unsigned long f, g, h, r11, result;
@@ -94,7 +94,7 @@ static int part_rep(void)
 {
     static uint8_t a[5000], b[5000];
     unsigned long wrong = 0;
-    double end = cpu_s() + 1;
+    double end = cpu_s() + 1 * SCALE;
     for (unsigned n = 1; cpu_s() < end; n = n * 7 % 4999 + 1) {
         for (unsigned i = 0; i < n; i++)
             a[i] = (uint8_t)(i * n);
@@ -113,7 +113,7 @@ static int part_rep(void)
 /* Branches to the next instruction, loops, jrcxz: judged by the checker of the records. */
 static int part_branches(void)
 {
-    double end = cpu_s() + 1;
+    double end = cpu_s() + 1 * SCALE;
     unsigned long n = 0;
     while (cpu_s() < end) {
         for (int i = 0; i < 1000; i++) {
@@ -164,13 +164,14 @@ static int part_signals(void)
     a = (struct sigaction){.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO};
     sigaction(SIGTRAP, &a, NULL);
     sigaction(SIGTRAP, NULL, &old);
-    printf("own handler back %d\n", old.sa_sigaction == on_trap && (old.sa_flags & SA_SIGINFO) != 0);
+    printf("own handler back %d\n",
+           old.sa_sigaction == on_trap && (old.sa_flags & SA_SIGINFO) != 0);
     a = (struct sigaction){.sa_handler = jump_back};
     sigaction(SIGSEGV, &a, NULL);
     struct itimerval t = {{0, 1700}, {0, 1700}};
     setitimer(ITIMER_REAL, &t, NULL);
     int rounds = 0;
-    double end = cpu_s() + 2;
+    double end = cpu_s() + 2 * SCALE;
     while (cpu_s() < end || rounds < 1000) {
         work(3000);
         __asm__ volatile("int3");
@@ -183,7 +184,8 @@ static int part_signals(void)
     }
     t = (struct itimerval){{0, 0}, {0, 0}};
     setitimer(ITIMER_REAL, &t, NULL);
-    printf("traps %d faults %d alarms %d\n", traps == 2 * rounds, faults == 2 * rounds, alarms > 100);
+    printf("traps %d faults %d alarms %d\n", traps == 2 * rounds, faults == 2 * rounds,
+           alarms > 100);
     return 0;
 }
 
@@ -199,7 +201,7 @@ static int part_interrupted(void)
     pthread_create(&other, NULL, busy, (void *)(uintptr_t)(50000000 * SCALE));
     struct sigaction a = {.sa_handler = on_alarm};
     sigaction(SIGALRM, &a, NULL);
-    double end = wall_s() + 2;
+    double end = wall_s() + 2 * SCALE;
     while (wall_s() < end) {
         struct pollfd p = {.fd = fds[0], .events = POLLIN};
         struct timespec ms = {0, 1000000}, left = {0, 0};
@@ -248,7 +250,7 @@ static int part_own_steps(void)
     struct sigaction a = {.sa_sigaction = on_own_step, .sa_flags = SA_SIGINFO};
     sigaction(SIGTRAP, &a, NULL);
     long rounds = 0;
-    double end = cpu_s() + 2;
+    double end = cpu_s() + 2 * SCALE;
     while (cpu_s() < end) {
         __asm__ volatile("pushfq\n orq $0x100, (%%rsp)\n popfq\n nop\n nop\n nop\n"
                          "pushfq\n andq $~0x100, (%%rsp)\n popfq\n" ::
@@ -366,7 +368,7 @@ static int part_processes(const char *self)
 
 static jmp_buf place;
 
-static void deep(int n)
+__attribute__((noinline)) static void deep(int n)
 {
     if (n == 0)
         longjmp(place, 1);
@@ -377,7 +379,7 @@ static void deep(int n)
 static int part_jumps(void)
 {
     unsigned long jumps = 0;
-    double end = cpu_s() + 1;
+    double end = cpu_s() + 1 * SCALE;
     while (cpu_s() < end) {
         if (setjmp(place) == 0)
             deep(20);
@@ -391,7 +393,7 @@ static int part_syscalls(void)
 {
     pid_t parent = getppid();
     unsigned long wrong = 0;
-    double end = cpu_s() + 1;
+    double end = cpu_s() + 1 * SCALE;
     while (cpu_s() < end) {
         for (int i = 0; i < 100; i++) {
             wrong += syscall(SYS_getppid) != parent;
@@ -428,7 +430,7 @@ static int part_coroutines(void)
     coroutine_context.uc_stack.ss_sp = stack;
     coroutine_context.uc_stack.ss_size = sizeof stack;
     makecontext(&coroutine_context, coroutine, 0);
-    double end = cpu_s() + 1;
+    double end = cpu_s() + 1 * SCALE;
     unsigned long switches = 0;
     while (cpu_s() < end) {
         swapcontext(&main_context, &coroutine_context);
@@ -449,11 +451,16 @@ int main(int argc, char **argv)
         const char *name;
         int (*run)(void);
     } parts[] = {
-        {"flags", part_flags},         {"rep", part_rep},
-        {"branches", part_branches},   {"signals", part_signals},
-        {"interrupted", part_interrupted}, {"own-steps", part_own_steps},
-        {"threads", part_threads},     {"jumps", part_jumps},
-        {"syscalls", part_syscalls},   {"coroutines", part_coroutines},
+        {"flags", part_flags},
+        {"rep", part_rep},
+        {"branches", part_branches},
+        {"signals", part_signals},
+        {"interrupted", part_interrupted},
+        {"own-steps", part_own_steps},
+        {"threads", part_threads},
+        {"jumps", part_jumps},
+        {"syscalls", part_syscalls},
+        {"coroutines", part_coroutines},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (strcmp(part, parts[i].name) == 0)
