@@ -203,7 +203,9 @@ static int follow(const step_insn *ran, uint64_t ip, const greg_t *regs)
 static void hide_flag(step_self *self, greg_t *regs)
 {
     if (self->prev.op == STEP_OP_PUSHF) {
-        if (regs[REG_RIP] != (greg_t)self->prev.addr)
+        /* Not when it faulted and a handler sent control elsewhere: the stack is another then. */
+        uint64_t length = (uint64_t)regs[REG_RIP] - self->prev.addr;
+        if (length > 0 && length <= INSN_BYTES_MAX)
             *(uint16_t *)regs[REG_RSP] &= (uint16_t)~STEP_FLAG_TRAP;
     } else if (self->after_syscall) {
         /* r11 holds the flags, unless the instruction behind the call has overwritten it. */

@@ -1,8 +1,8 @@
 /*
- * Threads and their timers. Each thread has a timer on its own CPU time, so that it is interrupted
- * in proportion to what it computes and never while it sleeps. The kernel looks at such timers when
- * its tick interrupts the thread and sends their signals on the way back to user code, so that they
- * interrupt no system call.
+ * Threads and their timers. Each thread has a timer on its own CPU time in user code: the kernel
+ * looks at it when its tick interrupts the thread there, so that bursts begin in proportion to
+ * where user code spends its time, not behind system calls that take long, and never while the
+ * thread sleeps. The signal is sent on the way back to user code and interrupts no system call.
  */
 #include <step_runtime/step_internal.h>
 
@@ -13,6 +13,10 @@
 enum { PPM = 1000000, FEEDBACK = 4, AVERAGE = 8, COST_GUESS_NS = 2200000, OWED_PERIODS_MAX = 64 };
 
 static const uint64_t watch_ns = 20000000;
+
+/* The clock of the calling thread that counts its ticks in user code: the kernel's clock id of no
+ * thread in particular, of one thread, of the kind CPUCLOCK_VIRT. */
+static const long user_clock = (long)(int)(~0u << 3 | 4 | 1);
 
 /* ------------------------------------------------------------------ the time to the next burst */
 
@@ -96,8 +100,7 @@ static bool make_timer(step_self *self)
         .sigev_value = {.sival_ptr = &step_this},
     };
     event._sigev_un._tid = (pid_t)self->tid;
-    return step_sys(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, (long)&event, (long)&self->timer,
-                    0) == 0;
+    return step_sys(SYS_timer_create, user_clock, (long)&event, (long)&self->timer, 0) == 0;
 }
 
 static uint64_t make_seed(uint32_t tid)
