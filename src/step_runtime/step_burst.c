@@ -257,7 +257,7 @@ static int step(step_self *self, greg_t *regs)
     if (self->taken == step_this.options.branches_max)
         return STEP_STOP_FULL;
     if (self->step_count >= self->step_limit)
-        return STEP_STOP_STEPS;
+        return self->step_limit ? STEP_STOP_STEPS : STEP_STOP_THREAD_END;
     return look_ahead(self, ip, regs);
 }
 

@@ -124,12 +124,12 @@ typedef struct step_slot {
 
 /* Why a burst ended. */
 enum {
-    STEP_STOP_FULL = 0,    /* branches_max branches */
-    STEP_STOP_SYSCALL = 1, /* before a system call that must not be stepped over */
-    STEP_STOP_CODE = 2,    /* before an instruction or code that must not be stepped */
-    STEP_STOP_STEPS = 3,   /* too many steps: a long rep, code with few branches */
-    STEP_STOP_JUMP = 4,    /* control went elsewhere without a branch: a signal handler's doing */
-    STEP_STOP_THREAD_END = 5
+    STEP_STOP_FULL = 0,      /* branches_max branches */
+    STEP_STOP_SYSCALL = 1,   /* before a system call that must not be stepped over */
+    STEP_STOP_CODE = 2,      /* before an instruction or code that must not be stepped */
+    STEP_STOP_STEPS = 3,     /* too many steps: a long rep, code with few branches */
+    STEP_STOP_JUMP = 4,      /* control went elsewhere without a branch: a signal handler's doing */
+    STEP_STOP_THREAD_END = 5 /* or an exec */
 };
 
 /*
