@@ -9,16 +9,17 @@ if(WIN32)
 else()
   target_compile_definitions(spgo_options INTERFACE _GNU_SOURCE)
 endif()
-target_compile_options(spgo_options INTERFACE
+set(spgo_warnings
   -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wcast-qual -Wformat=2
   -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla -Wwrite-strings -Wpointer-arith
   -Wimplicit-fallthrough)
+if(SPGO_WERROR)
+  list(APPEND spgo_warnings -Werror)
+endif()
+target_compile_options(spgo_options INTERFACE ${spgo_warnings})
 if(MINGW)
   # isfinite() of its math.h names float in the branch it does not take.
   target_compile_options(spgo_options INTERFACE -Wno-float-conversion)
-endif()
-if(SPGO_WERROR)
-  target_compile_options(spgo_options INTERFACE -Werror)
 endif()
 if(SPGO_SANITIZE)
   target_compile_options(spgo_options INTERFACE -fsanitize=${SPGO_SANITIZE}
