@@ -37,12 +37,14 @@ typedef struct step_condition {
 /* Reads at most the bytes up to limit, and only those that belong to the instruction. */
 step_insn step_decode(uint64_t addr, uint64_t limit);
 
-/* Was the branch taken, when control went on at ip? Only a branch to its own end needs c. */
+/* Does the instruction itself name its target? */
 static inline bool step_is_direct(const step_insn *insn)
 {
     return insn->op == STEP_BRANCH_JCC || insn->op == STEP_BRANCH_NEAR_REL_CALL ||
            insn->op == STEP_BRANCH_NEAR_REL_JMP;
 }
+
+/* Did the conditional branch jump? Only of one to its own end must that be asked. */
 bool step_jumps(const step_insn *jcc, const step_condition *c);
 
 #endif

@@ -67,6 +67,7 @@ typedef struct step_process {
     step_header *header; /* of the file, or what is to become it */
     _Atomic bool has_file;
     _Atomic bool stopped; /* no bursts any more: the file is full, or the program took SIGTRAP */
+    bool sealed;          /* stopped for good, children too, and no system calls */
     uint32_t pid;
     uint32_t slot_bytes;
     uint32_t slots_per_chunk;

@@ -216,7 +216,7 @@ static void trim(void)
 
 void step_output_end(uint32_t end_kind)
 {
-    if (!step_this.has_file)
+    if (!step_this.has_file || step_this.sealed)
         return;
     step_header *h = step_this.header;
     trim();
@@ -227,7 +227,7 @@ void step_output_end(uint32_t end_kind)
 
 void step_output_resume(void)
 {
-    if (!step_this.has_file)
+    if (!step_this.has_file || step_this.sealed)
         return;
     step_header *h = step_this.header;
     __atomic_store_n(&h->end_kind, STEP_END_UNKNOWN, __ATOMIC_RELEASE);

@@ -106,6 +106,8 @@ static void begin_in_child(void)
     if (!step_this.recording || step_this.pid == step_pid())
         return;
     step_thread_after_fork();
+    if (step_this.sealed)
+        return;
     begin_recording(STEP_START_FORK);
 }
 
@@ -167,7 +169,7 @@ STEP_EXPORT int dlclose(void *library)
     return result;
 }
 
-/* From here on a system call of a burst's end may kill the program. */
+/* From here on a system call that the program does not make itself may kill it. */
 STEP_EXPORT int prctl(int operation, ...)
 {
     static _Atomic(step_function) cache;
@@ -178,8 +180,10 @@ STEP_EXPORT int prctl(int operation, ...)
         values[i] = va_arg(args, unsigned long);
     va_end(args);
     if (operation == PR_SET_SECCOMP && is_recorded_process()) {
+        if (step_me.timed)
+            step_thread_pause(&step_me);
         atomic_store(&step_this.stopped, true);
-        step_thread_pause(&step_me);
+        step_this.sealed = true;
     }
     return ((prctl_fn)step_next("prctl", &cache))(operation, values[0], values[1], values[2],
                                                   values[3]);
@@ -342,12 +346,13 @@ STEP_EXPORT int execveat(int fd, const char *path, char *const argv[], char *con
     return come_back(timed, next(fd, path, argv, completed, flags));
 }
 
-static size_t count_arguments(va_list args)
+/* With the final NULL. */
+static size_t count_arguments(const char *first, va_list args)
 {
     va_list copy;
-    size_t count = 1;
+    size_t count = first ? 2 : 1;
     va_copy(copy, args);
-    while (va_arg(copy, const char *))
+    while (first && va_arg(copy, const char *))
         count++;
     va_end(copy);
     return count;
@@ -356,17 +361,16 @@ static size_t count_arguments(va_list args)
 /* Fills argv, with its final NULL, from the first argument and those behind it. */
 static void take_arguments(char **argv, const char *first, va_list *args)
 {
-    memcpy(argv++, &first, sizeof first);
-    do
+    memcpy(argv, &first, sizeof first); /* exec's own arguments are not const either */
+    while (*argv++)
         *argv = va_arg(*args, char *);
-    while (*argv++);
 }
 
 STEP_EXPORT int execl(const char *path, const char *first, ...)
 {
     va_list args;
     va_start(args, first);
-    char **argv = alloca((count_arguments(args) + 1) * sizeof *argv);
+    char **argv = alloca(count_arguments(first, args) * sizeof *argv);
     take_arguments(argv, first, &args);
     va_end(args);
     return run_execve(path, argv, environ);
@@ -376,7 +380,7 @@ STEP_EXPORT int execlp(const char *file, const char *first, ...)
 {
     va_list args;
     va_start(args, first);
-    char **argv = alloca((count_arguments(args) + 1) * sizeof *argv);
+    char **argv = alloca(count_arguments(first, args) * sizeof *argv);
     take_arguments(argv, first, &args);
     va_end(args);
     return run_execvpe(file, argv, environ);
@@ -386,7 +390,7 @@ STEP_EXPORT int execle(const char *path, const char *first, ...)
 {
     va_list args;
     va_start(args, first);
-    char **argv = alloca((count_arguments(args) + 1) * sizeof *argv);
+    char **argv = alloca(count_arguments(first, args) * sizeof *argv);
     take_arguments(argv, first, &args);
     char *const *environment = va_arg(args, char *const *);
     va_end(args);

@@ -117,6 +117,8 @@ static uint64_t make_seed(uint32_t tid)
 void step_thread_begin(void)
 {
     step_self *self = &step_me;
+    if (atomic_load(&step_this.stopped))
+        return;
     self->tid = (uint32_t)step_sys(SYS_gettid, 0, 0, 0, 0);
     self->random = make_seed(self->tid);
     self->begin_time_ns = step_clock_ns(CLOCK_MONOTONIC);

@@ -135,6 +135,9 @@ class Programs(unittest.TestCase):
     def test_coroutines(self):
         self.part("coroutines")
 
+    def test_sandbox(self):
+        self.part("sandbox", 1)
+
     def test_a_thousand_short_threads(self):
         headers, _ = self.part("threads", 10)
         self.assertEqual(headers[0]["thread_count"], 1001)

@@ -4,16 +4,20 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -440,6 +444,34 @@ static int part_coroutines(void)
     return 0;
 }
 
+/* Behind a filter that kills whoever opens, maps or times anything, in children too. */
+static int part_sandbox(void)
+{
+    work(10000000);
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 2, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_timer_create, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_timer_settime, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    printf("sealed %d\n", prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+    fflush(stdout);
+    work(30000000);
+    pid_t pid = fork();
+    if (pid == 0) {
+        work(30000000);
+        _exit(5);
+    }
+    int status;
+    waitpid(pid, &status, 0);
+    printf("child %d\n", WEXITSTATUS(status));
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *part = argc > 1 ? argv[1] : "";
@@ -461,6 +493,7 @@ int main(int argc, char **argv)
         {"jumps", part_jumps},
         {"syscalls", part_syscalls},
         {"coroutines", part_coroutines},
+        {"sandbox", part_sandbox},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (strcmp(part, parts[i].name) == 0)
