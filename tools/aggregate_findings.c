@@ -15,7 +15,10 @@ enum { NEAR_NAMES = 5, NEAR_EDITS = 6, MISSING_NAMED = 8 };
 static const char HOW_ETL_LBR[] =
     "record with: xperf -on LOADER+PROC_THREAD+PMC_PROFILE -pmcprofile BranchInstructionRetired "
     "-LastBranch PmcInterrupt -setProfInt BranchInstructionRetired 65537";
-static const char HOW_PERF_LBR[] = "record with: perf record -b -e branches:u -c 100003 -- program";
+static const char HOW_PERF_LBR[] = "record with: perf record -b -e branches:u -c 100003 -- "
+                                   "program; where the machine has none, as "
+                                   "most virtual ones, more instruction pointers help: perf record "
+                                   "-e cpu-clock:u -F max -- program";
 
 static bool has_format(const trace *t, trace_format format)
 {
@@ -190,8 +193,9 @@ static void name_missing_ids(const aggregate_report *r)
         if (m->has_id || named++ >= MISSING_NAMED)
             continue;
         cli_message(r->args, CLI_WARNING, NULL, SPGO_NO_OFFSET,
-                    "%.*s has no identity in this trace and gets a null GUID%s", (int)m->name.len,
-                    m->name.ptr,
+                    "%.*s has no identity in this trace and gets a null GUID: nobody can check "
+                    "that an image is the one that was recorded (link with --build-id)%s",
+                    (int)m->name.len, m->name.ptr,
                     r->args->command->prefix[0] == '/' ? "; /require-id makes this an error" : "");
     }
     if (named > MISSING_NAMED)

@@ -29,9 +29,10 @@ static const cli_option options[OPT_COUNT] = {
     [OPT_FORMAT] = {.name = "format|f",
                     .kind = CLI_TEXT,
                     .metavar = "name",
-                    .help = "folded (default), for flame graphs; speedscope; callgrind, for\n"
-                            "kcachegrind; chrome, for Perfetto and chrome://tracing, of\n"
-                            "recordings with events (--mode=ring or stream)"},
+                    .help = "folded (default), for flame graphs, in nanoseconds; speedscope;\n"
+                            "callgrind, for kcachegrind; chrome, for Perfetto and\n"
+                            "chrome://tracing, of recordings with events (--mode=ring or\n"
+                            "stream)"},
     [OPT_OUTPUT] = {.name = "output|o",
                     .kind = CLI_TEXT,
                     .metavar = "file",

@@ -327,9 +327,9 @@ static int record(const cli_args *args)
     char *program = os_find_program(args->operands[0]);
     if (!program) {
         cli_message(args, CLI_ERROR, args->operands[0], SPGO_NO_OFFSET,
-                    "there is no such program in PATH, or it cannot be run; one in this folder is "
-                    "./%s",
-                    args->operands[0]);
+                    "there is no such program%s%s, or it cannot be run",
+                    strchr(args->operands[0], '/') ? "" : " in PATH; one in this folder is ./",
+                    strchr(args->operands[0], '/') ? "" : args->operands[0]);
         return CLI_FAILED;
     }
     const char *runtime = v[OPT_RUNTIME].given ? v[OPT_RUNTIME].text : find_runtime(args);

@@ -281,6 +281,10 @@ static int report(const cli_args *args)
     probe_files files;
     int exit_code = probe_files_open(args, args->operands, args->operand_count, &filter,
                                      v[OPT_NO_NAMES].given ? NULL : &names, &files);
+    if (files.session && probe_session_view(files.session)->total.calls == 0)
+        cli_message(args, CLI_WARNING, args->operands[0], SPGO_NO_OFFSET,
+                    "no probe was called: was the program built with -finstrument-functions, and "
+                    "are its processes and threads not all filtered away?");
     if (files.session)
         exit_code = exit_code == CLI_OK || exit_code == CLI_PARTIAL
                         ? (print(args, probe_session_view(files.session), &opts, format) == CLI_OK

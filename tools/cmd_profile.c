@@ -385,7 +385,8 @@ static bool is_useless(const plan *p, const profile_result *r)
                 r->correlated.functions_left_out > 0
                     ? "no function with samples has lines, so there is no profile to write; build "
                       "the program with -gline-tables-only -fdebug-info-for-profiling, or name its "
-                      "PDB or debug file"
+                      "PDB, its debug file or, of a stripped one, the program before that with "
+                      "--debug-file"
                     : "no function got any samples, so there is no profile to write; --quality and "
                       "spgo symbolize tell more");
     return true;

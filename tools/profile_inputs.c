@@ -310,7 +310,7 @@ static const samples_program *program_by_id(const cli_args *args, const samples 
     else
         cli_message(args, CLI_ERROR, NULL, SPGO_NO_OFFSET,
                     "the inputs have no samples of the image, whose id is %s; name the build that "
-                    "was recorded, or go by name with --force and --program",
+                    "was recorded, or go by name with --force and --program=name",
                     key);
     if (!named)
         list_programs(args, s);
