@@ -136,28 +136,33 @@ static int check_whole(const cli_args *args, const char *file, const spd *doc)
     return CLI_FAILED;
 }
 
-static int write_bytes(const cli_args *args, const char *path, spgo_span bytes)
+/* An output that is written, and waits for its inputs to be closed: Windows replaces no file that
+ * is mapped, and a document is a view into its file. */
+static int commit(const cli_args *args, const char *path, os_output *file)
 {
-    os_output *file;
     spgo_error err;
-    if (os_output_open(path, &file, &err) != SPGO_OK)
-        return cli_fail(args, path, &err);
-    const spgo_sink sink = os_output_sink(file);
-    (void)sink.write(sink.ctx, bytes.ptr, bytes.len); /* the commit tells */
     return os_output_commit(file, &err) == SPGO_OK ? CLI_OK : cli_fail(args, path, &err);
 }
 
-static int write_document(const cli_args *args, const char *path, const spd *doc)
+static int write_bytes(const cli_args *args, const char *path, spgo_span bytes, os_output **file)
 {
-    os_output *file;
     spgo_error err;
-    if (os_output_open(path, &file, &err) != SPGO_OK)
+    if (os_output_open(path, file, &err) != SPGO_OK)
         return cli_fail(args, path, &err);
-    if (spd_write(doc, os_output_sink(file), &err) != SPGO_OK) {
-        os_output_discard(file);
+    const spgo_sink sink = os_output_sink(*file);
+    (void)sink.write(sink.ctx, bytes.ptr, bytes.len); /* the commit tells */
+    return CLI_OK;
+}
+
+static int write_document(const cli_args *args, const char *path, const spd *doc, os_output **file)
+{
+    spgo_error err;
+    if (os_output_open(path, file, &err) != SPGO_OK)
         return cli_fail(args, path, &err);
-    }
-    return os_output_commit(file, &err) == SPGO_OK ? CLI_OK : cli_fail(args, path, &err);
+    if (spd_write(doc, os_output_sink(*file), &err) == SPGO_OK)
+        return CLI_OK;
+    os_output_discard(*file);
+    return cli_fail(args, path, &err);
 }
 
 static int keep_backup(const cli_args *args, const char *path, spgo_span bytes)
@@ -171,7 +176,9 @@ static int keep_backup(const cli_args *args, const char *path, spgo_span bytes)
         return CLI_FAILED;
     }
     snprintf(backup, size, "%s.old", path);
-    return write_bytes(args, backup, bytes);
+    os_output *file;
+    const int exit_code = write_bytes(args, backup, bytes, &file);
+    return exit_code == CLI_OK ? commit(args, backup, file) : exit_code;
 }
 
 static int check_new(const cli_args *args, const char *path)
@@ -376,23 +383,30 @@ static bool choose_mode(const cli_args *args, const char *file, const samples_pr
     return false;
 }
 
-static int convert(const cli_args *args, const char *file, spd *doc, const samples *s)
+/* What an import has done so far. */
+typedef struct imported {
+    spd_import_tally tally;
+    bool by_branches;
+    os_output *output; /* written, not committed */
+} imported;
+
+static int convert(const cli_args *args, const char *file, spd *doc, const samples *s,
+                   imported *done)
 {
     const samples_program *program = find_program(args, file, s, &doc->id);
     spd_import_opts opts = {.retire = args->values[OPT_RETIRE].given
                                           ? (unsigned)args->values[OPT_RETIRE].number
                                           : SPD_RETIRE_DEFAULT};
-    spd_import_tally tally;
     spgo_error err;
     if (!program || !choose_mode(args, file, program, &opts.by_branches))
         return CLI_FAILED;
-    if (spd_import(doc, program, &opts, &tally, &err) != SPGO_OK)
+    if (spd_import(doc, program, &opts, &done->tally, &err) != SPGO_OK)
         return cli_fail(args, file, &err);
-    const int exit_code = write_document(args, file, doc);
-    return exit_code == CLI_OK ? report_import(args, file, &tally, opts.by_branches) : exit_code;
+    done->by_branches = opts.by_branches;
+    return write_document(args, file, doc, &done->output);
 }
 
-static int import_samples(const cli_args *args, const char *file, spd *doc)
+static int import_samples(const cli_args *args, const char *file, spd *doc, imported *done)
 {
     spt_paths list = {0};
     profile_inputs inputs;
@@ -408,7 +422,7 @@ static int import_samples(const cli_args *args, const char *file, spd *doc)
         return CLI_FAILED;
     int exit_code = CLI_FAILED;
     if (profile_inputs_read(args, list.paths, weights, list.count, NULL, 0, &inputs)) {
-        exit_code = convert(args, file, doc, &inputs.samples);
+        exit_code = convert(args, file, doc, &inputs.samples, done);
         if (exit_code == CLI_OK && inputs.damaged)
             exit_code = CLI_PARTIAL;
     }
@@ -416,13 +430,13 @@ static int import_samples(const cli_args *args, const char *file, spd *doc)
     return exit_code;
 }
 
-static int reset(const cli_args *args, const char *file, spd *doc)
+static int reset(const cli_args *args, const char *file, spd *doc, imported *done)
 {
     spgo_error err;
     spd_reset_counts(doc);
     if (spd_recompute(doc, &err) != SPGO_OK)
         return cli_fail(args, file, &err);
-    return write_document(args, file, doc);
+    return write_document(args, file, doc, &done->output);
 }
 
 static int import(const cli_args *args)
@@ -430,6 +444,7 @@ static int import(const cli_args *args)
     const char *file = args->operands[0];
     opened f;
     spgo_span bytes;
+    imported done = {.output = NULL};
     int exit_code = open_file(args, file, false, &f, &bytes);
     if (exit_code != CLI_OK)
         return exit_code;
@@ -437,10 +452,15 @@ static int import(const cli_args *args)
     if (exit_code == CLI_OK)
         exit_code = keep_backup(args, file, bytes);
     if (exit_code == CLI_OK)
-        exit_code = args->values[OPT_RESET].given ? reset(args, file, f.doc)
-                                                  : import_samples(args, file, f.doc);
+        exit_code = args->values[OPT_RESET].given ? reset(args, file, f.doc, &done)
+                                                  : import_samples(args, file, f.doc, &done);
     close_file(&f);
-    return exit_code;
+    if (!done.output)
+        return exit_code;
+    int result = commit(args, file, done.output);
+    if (result == CLI_OK && !args->values[OPT_RESET].given)
+        result = report_import(args, file, &done.tally, done.by_branches);
+    return result == CLI_OK ? exit_code : result;
 }
 
 /* ------------------------------------------------------------------ merge and extract */
@@ -503,14 +523,17 @@ static int merge(const cli_args *args)
     spd_reset_counts(f.doc);
     for (size_t i = 1; i < args->operand_count && exit_code == CLI_OK; i++)
         exit_code = merge_one(args, f.doc, args->operands[i], retire, &tally);
+    os_output *output;
     if (exit_code == CLI_OK)
-        exit_code = write_document(args, args->operands[0], f.doc);
+        exit_code = write_document(args, args->operands[0], f.doc, &output);
+    close_file(&f);
+    if (exit_code == CLI_OK)
+        exit_code = commit(args, args->operands[0], output);
     if (exit_code == CLI_OK && !args->values[OPT_QUIET].given && !args->json &&
         cli_open_out(args, &o)) {
         put_coverage(&o, "after", &tally.after);
         exit_code = cli_close_out(args, &o, CLI_OK);
     }
-    close_file(&f);
     return exit_code;
 }
 
@@ -523,9 +546,10 @@ static int extract(const cli_args *args)
         exit_code = open_file(args, args->operands[0], true, &f, &bytes);
     if (exit_code != CLI_OK)
         return exit_code;
-    exit_code = write_bytes(args, args->operands[1], bytes);
+    os_output *output;
+    exit_code = write_bytes(args, args->operands[1], bytes, &output);
     close_file(&f);
-    return exit_code;
+    return exit_code == CLI_OK ? commit(args, args->operands[1], output) : exit_code;
 }
 
 static int check_options(const cli_args *args)
